@@ -28,6 +28,7 @@ from ottla.records.checks import PlacedBatch, RecordsCheck
 from ottla.records.compression import Compression
 from ottla.records.layout import ATTRIBUTES_AT, COMPRESSION_MASK, HEADER_BYTES, NO_TIMESTAMP, TRANSACTIONAL_BIT
 from ottla.storage.log.append import AppendResult
+from ottla.storage.log.record_errors import RecordsRefused
 from ottla.storage.producers.check import VerificationGuard
 from ottla.values import TopicPartition
 
@@ -160,11 +161,14 @@ class Appending:
     async def _append_slowly(self, partition: Partition, part: Part, now_ms: int, pace: Pace) -> None:
         """Look into the batch piece by piece first, so that nobody waits until all of it was seen."""
         inspection = partition.log.inspect_batch(part[0], now_ms=now_ms, zstd_allowed=self._zstd_allowed)
+        checked = None
         try:
             checked = await pace.run(inspection)
         except BrokerError as error:
-            self._refuse(partition, part, error)
-            return
+            # One that is there already was taken then, and is not judged again; the log says where it is.
+            if not (isinstance(error, RecordsRefused) and partition.log.has_batch(part[0])):
+                self._refuse(partition, part, error)
+                return
         self._append_one(partition, part, now_ms, checked)
 
     def _refuse(self, partition: Partition, part: Part, error: BrokerError) -> None:

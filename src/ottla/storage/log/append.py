@@ -118,7 +118,7 @@ class Appender:
                     checked=checked,
                 )
             except RecordsRefused:
-                if origin is AppendOrigin.CLIENT and (known := self._known(buffer)) is not None:
+                if origin is AppendOrigin.CLIENT and (known := self.find_repeated(buffer)) is not None:
                     return self._duplicate(known.batch)
                 raise
             buffer, batch, append_time_ms = ready.buffer, ready.batches[0], ready.log_append_time_ms
@@ -136,7 +136,7 @@ class Appender:
         self._write(segment, (buffer,), (batch,), accepted, now_ms)
         return AppendResult(first_offset, last_offset, append_time_ms, end.log_start_offset, leader_epoch)
 
-    def _known(self, buffer: Buffer) -> Duplicate | None:
+    def find_repeated(self, buffer: Buffer) -> Duplicate | None:
         """Where a batch is that was appended before."""
         info = BatchInfo(memoryview(buffer))
         return self._producers.find_duplicate([producer_batch(buffer, info)])

@@ -198,6 +198,10 @@ class PartitionLog:
     ) -> Generator[None, None, RecordsCheck]:
         return self.appender.inspect_batch(buffer, now_ms=now_ms, zstd_allowed=zstd_allowed)
 
+    def has_batch(self, buffer: Buffer) -> bool:
+        """Whether a batch of a producer is there already: this is the same once more."""
+        return self.appender.find_repeated(buffer) is not None
+
     def append_run(self, buffers: Sequence[Buffer], *, leader_epoch: int, now_ms: int) -> list[AppendResult] | None:
         batches = self.appender.append_run(buffers, leader_epoch=leader_epoch, now_ms=now_ms)
         return None if batches is None else results_of(batches, self.end.log_start_offset, leader_epoch)

@@ -11,7 +11,7 @@ from ottla.broker.produce.frames import Produce
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.pacing import Pace, Pacing
 from ottla.broker.requests.running import Running
-from ottla.errors import InvalidRecord
+from ottla.errors import InvalidRecord, InvalidTimestamp
 from ottla.records import BatchBuilder, RecordStream
 from ottla.records.checksum import crc32c
 from ottla.records.compression import Compression
@@ -19,8 +19,8 @@ from ottla.records.compression import Compression
 NOW_MS = 1_700_000_000_000
 
 
-def slow_batch(count=300, compression=Compression.GZIP):
-    builder = BatchBuilder(compression=compression, size_limit_bytes=1 << 20)
+def slow_batch(count=300, compression=Compression.GZIP, **producer):
+    builder = BatchBuilder(compression=compression, size_limit_bytes=1 << 20, **producer)
     source = Random(7)
     for _ in range(count):
         assert builder.append(NOW_MS, b"key", source.randbytes(100) + bytes(1000))
@@ -60,6 +60,19 @@ def test_a_slow_batch_that_is_not_what_it_says_is_refused(make_broker):
     broker.create_topic("orders")
     assert broker.produce("orders", with_one_record_more(slow_batch())).error_code == InvalidRecord.code
     assert broker.fetch("orders").high_watermark == 0
+
+
+def test_a_slow_batch_that_is_there_is_not_judged_again(make_broker):
+    """Its broker did not come to answer it and would refuse it today: its clock or its rules are others."""
+    broker = make_broker()
+    broker.create_topic("orders", message_timestamp_before_max_ms="3600000")
+    producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    assert broker.produce("orders", slow_batch(**producer)).base_offset == 0
+    broker.later(2 * 3_600_000)
+    again = broker.produce("orders", slow_batch(**producer))
+    assert (again.error_code, again.base_offset) == (0, 0)
+    assert broker.produce("orders", slow_batch(**producer | {"base_sequence": 300})).error_code == InvalidTimestamp.code
+    assert broker.fetch("orders").high_watermark == 300
 
 
 def test_others_come_in_between(make_broker):
