@@ -8,7 +8,7 @@ import sys
 import pytest
 from tests.patience import FAR_MS, bounded, wait_until
 
-from ottla import Consumer
+from ottla import Consumer, Producer
 from ottla.cli import connecting
 from ottla.cli.kafka.tools import main as kafka_command
 from ottla.cli.main import main
@@ -149,6 +149,26 @@ def test_where_nothing_listens_it_is_said_at_once(ottla, monkeypatch):
     assert "trying on for 0.75 s" in given
 
 
+@pytest.mark.parametrize("words", [("consume", "clicks", "-e"), ("produce", "clicks")])
+def test_writing_and_reading_say_at_once_that_nothing_listens(ottla, monkeypatch, words):
+    monkeypatch.setattr(connecting, "REFUSED_PATIENCE_S", 0.25)
+    code, _, err = ottla(*words, "-b", "127.0.0.1:1", stdin=b"a\n")
+    first, last = err.splitlines()
+    assert code == FAILED
+    assert first == "ottla: nothing listens at 127.0.0.1:1; trying on for 0.25 s"
+    assert "127.0.0.1:1 refused the connection" in last
+    assert "trying on for 0.5 s" in ottla(*words, "-b", "127.0.0.1:1", "--timeout", 0.5, stdin=b"a\n")[2]
+
+
+def test_a_line_for_a_partition_that_is_not_there_is_a_bad_line(ottla, clicks):
+    text = b'{"value":"a","partition":1}\n{"value":"b","partition":7}\n{"value":"c"}\n'
+    code, _, err = ottla("produce", clicks, "--format", "json", stdin=text)
+    assert code == FAILED
+    assert f"line 2: {clicks} has no partition 7" in err
+    assert ottla("produce", clicks, "--format", "json", "--skip-bad-lines", stdin=text)[0] == OK
+    assert sorted(lines(ottla("consume", clicks, "-e"))) == ["a", "a", "c"]
+
+
 def test_kafkas_commands_say_in_javas_words_that_nothing_listens(capfd, tmp_path):
     config = tmp_path / "client.properties"
     config.write_text("default.api.timeout.ms=500\nrequest.timeout.ms=500\n")
@@ -226,6 +246,26 @@ def test_reading_begins_where_it_is_told(ottla, clicks):
     assert "write beginning" in ottla("consume", clicks, "-o", "middle")[2]
 
 
+def test_a_partition_that_ends_before_an_offset_is_not_read_from_its_beginning(ottla, clicks):
+    for partition, text in ((0, b"1\n2\n3\n"), (1, b"4\n")):
+        ottla("produce", clicks, "-p", partition, stdin=text)
+    assert lines(ottla("consume", clicks, "-e", "-o", 2)) == ["3"]
+    assert lines(ottla("consume", clicks, "-e", "-o", 99)) == []
+
+
+def test_headers_keep_their_order_their_doubles_and_their_spaces(ottla, clicks):
+    ottla("produce", clicks, "-H", "a=1", "-H", "a=2", "-H", "b= x ", stdin=b"v\n")
+    assert ottla("consume", clicks, "-e", "-f", r"[%h]\n")[1] == "[a=1,a=2,b= x ]\n"
+    assert "write it as NAME=VALUE" in ottla("produce", clicks, "-H", "nothing", stdin=b"v\n")[2]
+
+
+def test_a_group_remembers_partitions_of_which_it_read_nothing(ottla, clicks, unique_group):
+    quick = ("-X", "group.protocol=consumer")
+    assert lines(ottla("consume", clicks, "-g", unique_group, "-o", "end", "-e", *quick)) == []
+    ottla("produce", clicks, "-p", 1, stdin=b"later\n")
+    assert lines(ottla("consume", clicks, "-g", unique_group, "-o", "end", "-e", *quick)) == ["later"]
+
+
 def test_a_group_reads_commits_lags_and_is_reset(ottla, clicks, unique_group):
     ottla("produce", clicks, "-p", 1, stdin=b"one\ntwo\nthree\n")
     quick = ("-X", "group.protocol=consumer")
@@ -258,6 +298,15 @@ def test_partitions_that_are_shorter_are_trimmed_to_their_end(ottla, clicks):
 # --- speed and transactions ------------------------------------------------------------------------------------------
 
 
+def test_an_offset_behind_the_end_of_all_partitions_trims_nothing(ottla, clicks):
+    ottla("produce", clicks, "-p", 0, stdin=b"a\nb\n")
+    code, _, err = ottla("topic", "trim", clicks, "--before", 1000, "--yes")
+    assert code == FAILED
+    assert "no partition has an offset 1000" in err
+    assert "--before end" in err
+    assert lines(ottla("consume", clicks, "-e")) == ["a", "b"]
+
+
 def test_perf_prints_kafkas_lines_and_json(ottla, clicks):
     (line,) = lines(ottla("perf", "produce", clicks, "--num-records", 3000, "--record-size", 100))
     assert line.startswith("3000 records sent, ")
@@ -268,6 +317,22 @@ def test_perf_prints_kafkas_lines_and_json(ottla, clicks):
     assert shown["data.consumed.in.nMsg"] == 3000
     latency = as_json(ottla("perf", "latency", clicks, "--num-records", 5, "--format", "json"))
     assert latency["avg_ms"] > 0
+
+
+def test_only_a_transaction_that_is_open_says_for_how_long(ottla, clicks, kafka_broker, unique_group):
+    with Producer(bootstrap_servers=kafka_broker.bootstrap_servers, transactional_id=unique_group) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(clicks, b"a").result()
+        (running,) = as_json(ottla("txn", "describe", unique_group, "--format", "json"))
+        producer.commit_transaction()
+    assert (running["state"], running["open_for"] is None) == ("Ongoing", False)
+
+    def is_over():
+        (found,) = as_json(ottla("txn", "describe", unique_group, "--format", "json"))
+        return found["state"] == "CompleteCommit" and found["open_for"] is None
+
+    wait_until(is_over)
 
 
 def test_transactions_are_listed(ottla):

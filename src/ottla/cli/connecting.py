@@ -30,6 +30,7 @@ BOOTSTRAP: Final = "bootstrap.servers"
 TOLD_LIMIT: Final = 5
 REFUSED_PATIENCE_S: Final = 5.0
 """A broker that was started just now listens within a second; in a container within some."""
+KNOCK_S: Final = 0.25
 NOBODY_THERE: Final = (
     "Start a broker with `ottla broker start`, or name another with -b HOST:PORT; `ottla doctor` tells more"
 )
@@ -177,6 +178,40 @@ def admin_of(options: argparse.Namespace) -> Iterator[Admin]:
             settings, when_refused=lambda places, left_ms: _try_on(places, left_ms, is_explicit)
         ) as admin:
             yield admin
+
+
+def wait_for_listener(options: argparse.Namespace, settings: Mapping[str, Any]) -> None:
+    """Before a producer or a consumer is made, which try for as long as they are told: where nothing listens at any
+    address it is said at once, and tried for a few seconds. Whatever else may be wrong they know better."""
+    import time
+
+    from ottla.errors import NotConnected
+    from ottla.values import parse_addresses
+
+    places = parse_addresses(settings[BOOTSTRAP])
+    if not _all_refuse(places):
+        return
+    left_s = _try_on(places, options.timeout * 1000, options.timeout_explicit) / 1000
+    until_s = time.monotonic() + left_s
+    while time.monotonic() < until_s:
+        time.sleep(min(KNOCK_S, left_s))
+        if not _all_refuse(places):
+            return
+    raise NotConnected(f"{places[-1]} refused the connection; nothing listens there")
+
+
+def _all_refuse(places: Sequence[Address]) -> bool:
+    import socket
+
+    for place in places:
+        try:
+            socket.create_connection((place.host, place.port), timeout=KNOCK_S).close()
+        except ConnectionRefusedError:
+            continue
+        except OSError:
+            return False
+        return False
+    return bool(places)
 
 
 def _try_on(places: Sequence[Address], left_ms: float, is_explicit: bool) -> float:

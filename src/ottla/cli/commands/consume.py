@@ -1,7 +1,8 @@
 """`ottla consume`: records of topics on the screen, or into the next program.
 
 1. Without a group every partition is read from the beginning (-o says otherwise), nothing is committed, and nobody
-   else is disturbed. With a group it begins at the committed offsets and commits what was printed, after printing.
+   else is disturbed. With a group it begins at the committed offsets and commits what was printed, after printing;
+   at its end also where it stands in partitions that had nothing.
 2. It follows until Ctrl-C, unless -e (stop at the end), -n (so many records), --until or --idle say when to stop.
 3. With --share the group is a share group: a record goes to one of its members, and is accepted when it was printed.
 4. Bytes are printed as they are; `-f json` gives one object per line, other formats take kcat's letters.
@@ -12,9 +13,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.cli.connecting import describe, ensure, sentences, settings_of
+from ottla.cli.connecting import describe, ensure, sentences, settings_of, wait_for_listener
 from ottla.cli.moments import milliseconds
 from ottla.cli.output import INTERRUPTED, OK, Failure
 from ottla.cli.record_format import as_json, formatter
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from ottla.values import TopicPartition
 
 POLL_S: Final = 0.25
+POSITION_S: Final = 1.0
 EXAMPLES: Final = r"""
 examples:
   ottla consume clicks                              everything, and what comes
@@ -44,7 +47,10 @@ format: %s value, %S its length, %k key, %K its length, %t topic, %p partition, 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topics", nargs="+", metavar="TOPIC")
-    parser.add_argument("-o", "--offset", metavar="WHERE", help="beginning, end, stored, N, -N, @TIME")
+    parser.add_argument(
+        "-o", "--offset", metavar="WHERE",
+        help="beginning, end, stored, N, -N, @TIME; with a group beginning or end, where it has committed nothing",
+    )  # fmt: skip
     parser.add_argument("-p", "--partition", type=int, action="append", metavar="N", help="only this; may be repeated")
     parser.add_argument("-n", "--num-records", type=int, metavar="N", help="stop after so many")
     parser.add_argument("-e", "--exit-at-end", action="store_true", help="stop at what was the end at the start")
@@ -126,6 +132,7 @@ def _consumer(options: argparse.Namespace, where: Where) -> Consumer:
         settings["group.id"] = options.group
     if options.read_committed:
         settings["isolation.level"] = "read_committed"
+    wait_for_listener(options, settings)
     return Consumer(settings)
 
 
@@ -167,8 +174,10 @@ def _seek(consumer: Consumer, partitions: list[TopicPartition], where: Where) ->
         case Kind.TIME:
             consumer.seek_to_time(dict.fromkeys(partitions, where.amount))
         case Kind.OFFSET:
+            # One that ends before is read from its end: a position that it does not have would be reset.
+            ends = consumer.end_offsets(partitions)
             for partition in partitions:
-                consumer.seek(partition, where.amount)
+                consumer.seek(partition, min(where.amount, ends[partition]))
         case Kind.BEFORE_END:
             begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
             for partition in partitions:
@@ -196,6 +205,7 @@ class _Reading:
         self._last_ms = self._clock.monotonic_ms()
         self._ends: dict[TopicPartition, int] | None = None
         self._printed: dict[TopicPartition, int] = {}
+        self._heard: set[TopicPartition] = set()  # partitions that had records for us
 
     def go_on(self) -> None:
         limit = self._options.num_records
@@ -212,6 +222,7 @@ class _Reading:
             self._last_ms = self._clock.monotonic_ms()  # while the group shares out partitions nobody is idle
         for record in records:
             partition = TopicPartition(record.topic, record.partition)
+            self._heard.add(partition)
             if self._until_ms is not None and record.timestamp_ms >= self._until_ms:
                 self._consumer.pause(partition)
                 if not set(self._consumer.assignment()) - set(self._consumer.paused()):
@@ -225,7 +236,7 @@ class _Reading:
             self._printed[partition] = record.offset + 1
         self._stdout.flush()
         if records and self._options.group is not None:
-            self.commit()
+            self._commit_printed()
         return True
 
     def _is_over(self) -> bool:
@@ -243,6 +254,19 @@ class _Reading:
         return all(self._consumer.position(each) >= self._ends[each] for each in assigned)
 
     def commit(self) -> None:
+        """At the end a group also remembers where it stands in partitions that had nothing for it: the next
+        run must not pass over what comes there, and it counts as lag."""
+        self._commit_printed()
+        if self._options.group is None:
+            return
+        from ottla.errors import OttlaError
+
+        with suppress(OttlaError):  # the position of one may not be known yet, and the next run begins as this one did
+            silent = set(self._consumer.assignment()) - self._heard
+            if silent:
+                self._consumer.commit({each: self._consumer.position(each, timeout=POSITION_S) for each in silent})
+
+    def _commit_printed(self) -> None:
         """Say what was printed, when we are a member of a group."""
         if self._options.group is not None and self._printed:
             owned = set(self._consumer.assignment())

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from ottla.cli.connecting import describe, pairs, sentences, settings_of
+from ottla.cli.connecting import describe, sentences, settings_of, wait_for_listener
 from ottla.cli.output import INTERRUPTED, OK, Failure
 from ottla.cli.progress import Progress
 from ottla.cli.record_lines import LineError, LineRecord, LineRules, lines_of, numbered, record_of_json
@@ -91,6 +91,7 @@ def _producer(options: argparse.Namespace) -> Producer:
     settings.setdefault("max.block.ms", max(int(options.timeout * 1000), 1))
     if sys.stdin.isatty() and options.file is None:
         settings.setdefault("linger.ms", 0)
+    wait_for_listener(options, settings)
     return Producer(settings)
 
 
@@ -107,6 +108,14 @@ def _source(options: argparse.Namespace) -> Iterator[tuple[BinaryIO, int | None]
         yield stream, options.file.stat().st_size
 
 
+def _header(word: str) -> tuple[str, bytes]:
+    """A name may come twice, and spaces of a value are part of it: headers are a list of bytes."""
+    name, equals, value = word.partition("=")
+    if not equals or not name.strip():
+        raise Failure(f"--header {word}: write it as NAME=VALUE")
+    return name.strip(), value.encode()
+
+
 def _send_all(
     options: argparse.Namespace,
     producer: Producer,
@@ -117,13 +126,13 @@ def _send_all(
     sent = skipped = 0
     interrupted = False
     key = None if options.key is None else options.key.encode()
-    extra = [(name, value.encode()) for name, value in pairs(options.header, "--header").items()]
+    extra = [_header(word) for word in options.header]
     progress = Progress("produce", total=size_bytes, unit="B") if size_bytes else None
     with producer, progress or contextlib.nullcontext():
         if options.partition is not None:
             _check_partition(producer, options.topic, options.partition)
         try:
-            for record in numbered(lines, parse):
+            for record in numbered(lines, _within(producer, options.topic, parse)):
                 if isinstance(record, LineError):
                     if not options.skip_bad_lines:
                         raise Failure(f"{record}; {sent} records were sent before it. --skip-bad-lines passes over it")
@@ -159,6 +168,21 @@ def _check_partition(producer: Producer, topic: str, partition: int) -> None:
     there = {each.partition for each in producer.partitions_for(topic)}
     if partition not in there:
         raise Failure(f"{topic} has no partition {partition}: it has {len(there)}, 0 to {max(there)}")
+
+
+def _within(producer: Producer, topic: str, parse: Callable[[bytes], LineRecord]) -> Callable[[bytes], LineRecord]:
+    """The same for a line that names its partition: one that the topic does not have is a bad line."""
+    there: set[int] = set()
+
+    def record_of(line: bytes) -> LineRecord:
+        record = parse(line)
+        if record.partition is not None and record.partition not in there:
+            there.update(each.partition for each in producer.partitions_for(topic))
+            if record.partition not in there:
+                raise LineError(f"{topic} has no partition {record.partition}: it has {len(there)}, 0 to {max(there)}")
+        return record
+
+    return record_of
 
 
 def _send(producer: Producer, options: argparse.Namespace, record: LineRecord, key: bytes | None, extra: Any) -> None:

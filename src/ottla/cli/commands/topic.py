@@ -313,6 +313,11 @@ def _before(admin: Admin, partitions: list[TopicPartition], where: str) -> dict[
     if where.isdigit():
         # A partition that is not that long loses all it has; the others must not fail for it.
         ends = admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+        last = max(each.offset for each in ends.values())
+        ensure(
+            int(where) <= last,
+            f"no partition has an offset {where}: the longest ends at {last}. --before end deletes all records",
+        )
         return {partition: min(int(where), each.offset) for partition, each in ends.items()}
     try:
         moment_ms = milliseconds(where)

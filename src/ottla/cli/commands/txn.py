@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.cli.connecting import Verbs, add_format, add_verb, admin_of, confirmed, ensure, output_of
 from ottla.cli.moments import duration_ms
 from ottla.cli.output import OK, Failure
 from ottla.cli.show import shown_duration, shown_time
 from ottla.clock import SystemClock
+
+if TYPE_CHECKING:
+    from ottla.client.admin.transactions import TransactionDescription
 
 EXAMPLES: Final = """\
 examples:
@@ -69,7 +72,7 @@ def run_describe(options: argparse.Namespace) -> int:
     rows = [
         (
             each.transactional_id, each.producer_id, each.producer_epoch, each.state, shown_time(each.start_time_ms),
-            shown_duration((now_ms - each.start_time_ms) / 1000) if each.start_time_ms is not None else None,
+            _open_for(each, now_ms),
             shown_duration(each.timeout_ms / 1000), ", ".join(map(str, sorted(each.partitions))) or None,
         )
         for each in found.values()
@@ -77,6 +80,14 @@ def run_describe(options: argparse.Namespace) -> int:
     headings = ("TRANSACTIONAL ID", "PRODUCER", "EPOCH", "STATE", "SINCE", "OPEN FOR", "TIMEOUT", "PARTITIONS")
     output_of(options).table(headings, rows)
     return OK
+
+
+def _open_for(found: TransactionDescription, now_ms: int) -> str | None:
+    """How long it has been open; None when it is over: an id keeps the time of its last transaction."""
+    is_open = found.state == "Ongoing" or found.state.startswith("Prepare")
+    return (
+        shown_duration((now_ms - found.start_time_ms) / 1000) if is_open and found.start_time_ms is not None else None
+    )
 
 
 _PRODUCER_HEADINGS: Final = (
