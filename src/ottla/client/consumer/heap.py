@@ -22,7 +22,7 @@ from typing import Final
 
 KEPT_BYTES: Final = 4_194_304
 """At most so much free memory stays at the top of each of glibc's heaps: a list of a few thousand values of 1 KB."""
-MAPPED_BYTES: Final = 1_048_576
+MAPPED_BYTES: Final = 262_144
 
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
