@@ -123,7 +123,7 @@ def test_reading_on_finds_every_record_once(http):
         if not page.value["records"]:
             break
         after = page.value["after"]
-    assert found == list(range(30))
+    assert sorted(found) == list(range(30))  # those of one millisecond stand by their partitions
 
 
 def test_a_topic_is_followed_from_its_end(kafka, http):
