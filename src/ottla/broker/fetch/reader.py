@@ -4,7 +4,7 @@
 2. A consumer reads what is committed. From version 11 on it may be sent to a replica near it (KIP-392), and followers
    serve it, too.
 3. A follower asks for all its partitions at every fetch. Where it has all there is and was sent all there is to say,
-   that costs a few comparisons (`is_idle`).
+   that costs a few comparisons (`is_idle`); not at the first fetch under another registration, which in-sync sets name.
 """
 
 from __future__ import annotations
@@ -90,6 +90,8 @@ class Reader:
             return False
         progress = in_sync.followers.get(self.replica_id)
         if progress is None or not progress.log_end_offset == wanted.fetch_offset == end.log_end_offset:
+            return False
+        if progress.broker_epoch != self._replica_epoch:
             return False
         if now_ms is not None:
             progress.caught_up_ms = progress.fetched_ms = now_ms

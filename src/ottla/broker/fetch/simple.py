@@ -120,6 +120,8 @@ class SimpleFetch:
         end, in_sync = partition.end, partition.in_sync
         assert in_sync is not None, "that was asked"
         progress = in_sync.followers[self._asked[0]]
+        if progress.broker_epoch != self._asked[1]:
+            return False  # its registration is new, and in-sync sets name it
         if last_sent is None or last_sent.had_error or not progress.log_end_offset == position[0] == end.log_end_offset:
             return False
         if last_sent.high_watermark != end.high_watermark or last_sent.log_start_offset != end.log_start_offset:

@@ -63,7 +63,8 @@ class Progress:
 
 
 class Member(NamedTuple):
-    """A broker of an in-sync set, and the registration that it fetched under; -1 when that is not known."""
+    """A broker of an in-sync set, and the registration that it fetched under; -1 when that is not known, and for the
+    leader, whose own registration is that of the request which the proposal goes with."""
 
     broker_id: int
     broker_epoch: int
@@ -94,10 +95,7 @@ class InSync:
         partition_epoch: int,
         epoch_start_offset: int,
         now_ms: float,
-        broker_epoch: int = UNKNOWN,
     ) -> None:
-        self._broker_id = broker_id
-        self._broker_epoch = broker_epoch
         self._leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.epoch_start_offset = epoch_start_offset
@@ -192,7 +190,7 @@ class InSync:
 
     def _epoch_of(self, broker_id: int) -> int:
         progress = self.followers.get(broker_id)
-        return self._broker_epoch if progress is None else progress.broker_epoch
+        return UNKNOWN if progress is None else progress.broker_epoch
 
     def withdraw(self) -> None:
         """The proposal was not made true, and will not be."""

@@ -14,6 +14,9 @@
                                                 sets count
        anything else                            asked again
 
+4. A leader may get another session, and with it another registration, and lead on. So it speaks of itself under the
+   registration that each request is sent under: with an older one it would be taken for a broker that came back.
+
 Plain state: requests are returned as messages, responses come in as arguments.
 """
 
@@ -23,7 +26,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Final
 
-from ottla.broker.replication.in_sync import Proposal
+from ottla.broker.replication.in_sync import Member, Proposal
 from ottla.errors import (
     FencedLeaderEpoch,
     IneligibleReplica,
@@ -115,10 +118,11 @@ class IsrRequests:
         if self._in_flight is not None or not self._waiting:
             return None
         self._in_flight = dict(self._waiting)
+        ourselves = Member(self._broker_id, broker_epoch)
         topics: dict[bytes, TopicData] = {}
         for each in self._in_flight.values():
             topic = topics.setdefault(each.topic_id, TopicData(topic_id=each.topic_id, partitions=[]))
-            topic.partitions.append(_asked(each))
+            topic.partitions.append(_asked(each, ourselves))
         return AlterPartitionRequest(broker_id=self._broker_id, broker_epoch=broker_epoch, topics=list(topics.values()))
 
     def failed(self) -> None:
@@ -143,13 +147,14 @@ class IsrRequests:
         return outcomes
 
 
-def _asked(each: _Waiting) -> PartitionData:
+def _asked(each: _Waiting, ourselves: Member) -> PartitionData:
+    """One proposal, under the registration that we have now (see 4)."""
+    members = [ourselves if member.broker_id == ourselves.broker_id else member for member in each.proposal.members]
     return PartitionData(
         partition_index=each.name.partition,
         leader_epoch=each.proposal.leader_epoch,
         new_isr_with_epochs=[
-            BrokerState(broker_id=member.broker_id, broker_epoch=member.broker_epoch)
-            for member in each.proposal.members
+            BrokerState(broker_id=member.broker_id, broker_epoch=member.broker_epoch) for member in members
         ],
         partition_epoch=each.proposal.partition_epoch,
     )

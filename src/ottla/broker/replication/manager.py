@@ -236,7 +236,7 @@ class ReplicaManager:
             if partition is None:
                 settings = self._settings_of(image, role.name.topic)
                 partition = self._made(role, settings, now_ms)
-            partition.update_state(role.state, now_ms=self._monotonic_ms(), broker_epoch=self.broker_epoch())
+            partition.update_state(role.state, now_ms=self._monotonic_ms())
         except StaleControllerEpoch as error:
             log.debug("%s stays what it is: %s", role.name, error)  # a new controller sends everything again
             return error.code

@@ -72,7 +72,7 @@ class Partition:
 
     # -- leadership ----------------------------------------------------------------------------------------------------
 
-    def update_state(self, state: model.Partition, *, now_ms: float = 0, broker_epoch: int = -1) -> bool:
+    def update_state(self, state: model.Partition, *, now_ms: float = 0) -> bool:
         """The cluster's newest word about this partition; True when this broker became its leader by it."""
         before = self.leader_epoch if self.is_leader else None
         self._set_state(state)
@@ -82,13 +82,13 @@ class Partition:
         if not self.is_leader or len(state.replicas) == 1:
             self.in_sync = None
         elif before != state.leader_epoch or self.in_sync is None:
-            self.in_sync = self._new_in_sync(state, now_ms, broker_epoch)
+            self.in_sync = self._new_in_sync(state, now_ms)
         else:
             self.in_sync.update(state.isr, state.leader_epoch, state.partition_epoch)
         self.advance()
         return self.is_leader and before is None
 
-    def _new_in_sync(self, state: model.Partition, now_ms: float, broker_epoch: int) -> InSync:
+    def _new_in_sync(self, state: model.Partition, now_ms: float) -> InSync:
         return InSync(
             self._broker_id,
             state.replicas,
@@ -97,7 +97,6 @@ class Partition:
             partition_epoch=state.partition_epoch,
             epoch_start_offset=self.log.log_end_offset,
             now_ms=now_ms,
-            broker_epoch=broker_epoch,
         )
 
     def update_isr(self, proposal: Proposal, isr: Sequence[int], leader_epoch: int, partition_epoch: int) -> bool:

@@ -412,6 +412,12 @@ class World:
         else:
             self.do(lambda: self._tell([broker_id]))
 
+    def register_again(self, broker_id):
+        """A broker lost its session and has another one; who controls now has not seen it go, so it leads or follows
+        as before."""
+        self.nodes[broker_id].epoch += 1
+        self.do(lambda: self._tell(()))
+
     # -- what clients do -----------------------------------------------------------------------------------------------
 
     def produce(self, broker_id, value, *, acks=-1):

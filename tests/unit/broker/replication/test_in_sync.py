@@ -22,7 +22,7 @@ def make():
     """The followers of broker 0 among brokers 0 to 2, of which 0 and 1 are in sync."""
 
     def make(isr=(0, 1), epoch_start_offset=0, **options):
-        values = {"leader_epoch": 3, "partition_epoch": 7, "now_ms": 0, "broker_epoch": 50, **options}
+        values = {"leader_epoch": 3, "partition_epoch": 7, "now_ms": 0, **options}
         return InSync(0, (0, 1, 2), isr, epoch_start_offset=epoch_start_offset, **values)
 
     return make
@@ -99,7 +99,7 @@ def test_a_proposal_names_the_registrations_of_its_members(make):
     in_sync = make()
     fetched(in_sync, 2, 10, broker_epoch=44)
     proposal = in_sync.expand(2, 0, anybody)
-    assert proposal.members == (Member(0, 50), Member(1, UNKNOWN), Member(2, 44))
+    assert proposal.members == (Member(0, UNKNOWN), Member(1, UNKNOWN), Member(2, 44))
     assert (proposal.leader_epoch, proposal.partition_epoch) == (3, 7)
 
 
@@ -164,9 +164,7 @@ def test_the_low_watermark_is_that_of_the_replicas_that_live(make):
     )
 )
 def test_the_bound_is_never_beyond_anybody_who_may_be_in_sync(make_steps):
-    in_sync = InSync(
-        0, (0, 1, 2), (0, 1), leader_epoch=0, partition_epoch=0, epoch_start_offset=0, now_ms=0, broker_epoch=1
-    )
+    in_sync = InSync(0, (0, 1, 2), (0, 1), leader_epoch=0, partition_epoch=0, epoch_start_offset=0, now_ms=0)
     for what, broker_id, number in make_steps:
         if what == "fetch":
             fetched(in_sync, broker_id, number, end=20)

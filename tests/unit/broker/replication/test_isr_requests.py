@@ -99,6 +99,15 @@ def test_what_was_refused_as_a_whole_is_asked_again(requests, error):
     assert requests.request(10).broker_epoch == 10
 
 
+def test_a_leader_speaks_of_itself_under_the_registration_of_the_request(requests):
+    """Short seed 60005: it had another session since it leads, and was taken for one that came back."""
+    requests.submit(A, A_ID, proposal())
+    for epoch in (9, 10):
+        members = requests.request(epoch).topics[0].partitions[0].new_isr_with_epochs
+        assert [(each.broker_id, each.broker_epoch) for each in members] == [(1, epoch), (2, -1)]
+        requests.failed()
+
+
 def test_no_answer_an_unknown_error_and_a_missing_partition_are_asked_again(requests):
     requests.submit(A, A_ID, proposal())
     requests.request(9)

@@ -191,7 +191,7 @@ def test_a_partition_that_leads_takes_nothing_from_the_leader_before(world, tell
     replica = loop.follower._followed[BILLS].replica
     assert replica.is_following(1)
     (role,) = roles(order(state(0, leader_epoch=2)))
-    bills(world).update_state(role.state, now_ms=0.0, broker_epoch=1)
+    bills(world).update_state(role.state, now_ms=0.0)
     assert not replica.is_following(1)
     with pytest.raises(FencedLeaderEpoch):
         replica.append(bytearray(61), 1)

@@ -28,7 +28,17 @@ class Copying:
         self.produced = 0
 
     def fetch(
-        self, replica, *, ahead=0, epoch=0, last_epoch=0, is_named=True, max_bytes=1 << 20, wait_ms=0, limit=1 << 20
+        self,
+        replica,
+        *,
+        ahead=0,
+        epoch=0,
+        last_epoch=0,
+        is_named=True,
+        max_bytes=1 << 20,
+        wait_ms=0,
+        limit=1 << 20,
+        registration=1,
     ):
         """The next fetch of a session, or a whole one that opens it."""
         partition = self.world.nodes[0].partition
@@ -42,7 +52,7 @@ class Copying:
             partition_max_bytes=max_bytes,
         )
         request = FetchRequest(
-            replica_state=ReplicaState(replica_id=replica, replica_epoch=1),
+            replica_state=ReplicaState(replica_id=replica, replica_epoch=registration),
             max_wait_ms=wait_ms,
             min_bytes=1,
             max_bytes=limit,
@@ -109,6 +119,7 @@ FETCHES = st.fixed_dictionaries(
         "max_bytes": st.sampled_from([1 << 20, 100, 0, -1]),
         "limit": st.sampled_from([1 << 20, 50, 0]),
         "wait_ms": st.sampled_from([0, 0, 100]),
+        "registration": st.sampled_from([1, 1, 2]),
     },
 )
 STEPS = st.one_of(
@@ -159,6 +170,17 @@ def test_a_follower_that_goes_on_is_simple_and_moves_the_high_watermark(world, t
     assert world.nodes[0].partition.high_watermark == 1
     records = [bool(answer.responses and answer.responses[0].partitions[0].records) for _, answer in copying.answers]
     assert records == [False, False, True, True, False, False]
+
+
+@pytest.mark.parametrize("is_simple", [True, False])
+def test_another_registration_of_a_follower_is_heard_where_nothing_else_is_new(world, monkeypatch, is_simple):
+    """Short seed 61099: with the old one the controller refused every in-sync set that the follower was in."""
+    if not is_simple:
+        monkeypatch.setattr(fetch_handler, "answer_follower", lambda *_: None)
+    copying = Copying(world)
+    for registration in (1, 1, 2):
+        copying.fetch(1, is_named=False, registration=registration)
+    assert world.nodes[0].partition.in_sync.followers[1].broker_epoch == 2
 
 
 def test_a_follower_that_waits_gets_what_comes(world, taken):

@@ -1,5 +1,7 @@
 """A partition on three brokers, told as it goes: replicated, failed over, cut, joined again."""
 
+import pytest
+
 from ottla.errors import NotEnoughReplicas, NotLeaderOrFollower
 
 
@@ -61,6 +63,20 @@ def test_a_follower_that_is_slow_is_dropped_after_the_lag_time_and_comes_back(ma
     world.settle()
     assert set(world.truth.isr) == {0, 1, 2}
     world.check()
+
+
+@pytest.mark.parametrize("again", [0, 1], ids=["leader", "follower"])
+def test_who_has_another_session_does_not_keep_others_from_joining(world, again):
+    """Short seeds 60005 and 61099. The partition is quiet, so fetches do not name it: the registration that they come
+    under is all that is new."""
+    world.settle()
+    world.crash(2)
+    world.settle()
+    world.register_again(again)
+    world.settle()
+    world.start(2)
+    world.settle()
+    assert set(world.truth.isr) == {0, 1, 2}
 
 
 def test_below_the_minimum_nothing_is_committed_and_acks_all_is_refused(make_world):
