@@ -224,12 +224,20 @@ class SimulatedCluster:
         return all(self._is_led(each) and (not is_quiet or _is_level(each)) for each in copies)
 
     def _is_led(self, copies: Mapping[int, Partition]) -> bool:
-        states = [each.state for number, each in copies.items() if each.state and each.state.leader == number]
-        return len(states) == 1 and len(states[0].isr) == len(copies) == min(3, len(self.seats))
+        return _is_whole(copies) and len(copies) == min(3, len(self.seats))
 
     async def in_sync(self, topic: str, partitions: int, *, is_quiet: bool = False) -> None:
         """Wait until it is."""
         await _until(lambda: self.is_in_sync(topic, partitions, is_quiet=is_quiet))
+
+    def are_coordinators_in_sync(self) -> bool:
+        """Whether every copy of every topic of a coordinator is in sync; there are none before somebody needs them."""
+        names = {each.name for server in self.servers().values() for each in server.broker.replicas}
+        return all(_is_whole(self.replicas(*each)) for each in names if each.topic.startswith("__"))
+
+    async def coordinators_in_sync(self) -> None:
+        """Wait until they are."""
+        await _until(self.are_coordinators_in_sync)
 
     async def ready(self) -> None:
         """Wait until every broker runs."""
@@ -250,6 +258,12 @@ async def _until(condition: Callable[[], bool]) -> None:
     """Virtual time costs nothing, so asking again and again is as good as being told, and touches no broker."""
     while not condition():  # noqa: ASYNC110
         await asyncio.sleep(CHECK_S)
+
+
+def _is_whole(copies: Mapping[int, Partition]) -> bool:
+    """Whether one of them leads, and all that there should be are in sync with it."""
+    states = [each.state for number, each in copies.items() if each.state and each.state.leader == number]
+    return len(states) == 1 and len(states[0].isr) == len(states[0].replicas) == len(copies)
 
 
 def _is_level(copies: Mapping[int, Partition]) -> bool:

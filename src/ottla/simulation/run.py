@@ -239,6 +239,7 @@ class Simulation:
         try:
             async with asyncio.timeout(limit_s):
                 await self._in_sync()
+                await self.cluster.coordinators_in_sync()
         except TimeoutError:
             self.result.anomalies.append(
                 Anomaly("not-healed", f"copies are not in sync {limit_s:g} s after the faults")
