@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from ottla.broker.housekeeping.compaction import Cleaning
     from ottla.broker.network.processor import Connection
     from ottla.broker.observe.tracing import BrokerTracing
+    from ottla.broker.produce.gathered import Gathered
     from ottla.broker.registry.service import SchemaRegistry
     from ottla.broker.registry.validation import SchemaChecks
     from ottla.broker.replication.log_dir_moves import LogDirMoves
@@ -82,6 +83,7 @@ class Broker:
     """
 
     cleaning: Cleaning | None = None  # while logs are compacted
+    gathered: Gathered | None = None  # since the first request that could be
     connections: Callable[[], Sequence[Connection]] = staticmethod(tuple)  # the network's, set by who has one
     supported_features = SUPPORTED
     internal_topics = INTERNAL_TOPICS
@@ -133,14 +135,7 @@ class Broker:
         self._sharing_deadlines: tuple[HasDeadlines, ...] = ()
         self.deadlines = self._make_deadlines()
         self._directory_failed = directory_failed
-        self.progress = PartitionProgress(
-            pool,
-            clock=clock,
-            wake=self.deadlines.arm,
-            notify=self._committed,
-            failed=self._sync_failed,
-            synced_in=self.counts.flushes.record,
-        )
+        self.progress = self._make_progress(pool)
         self.replicas = self._make_replicas(logs)
         self.coordinators = Coordinators(self)
         self.link = make_link(self)
@@ -149,6 +144,22 @@ class Broker:
         self.topics_on_demand = TopicsOnDemand(
             self.link, self.background, settings=lambda: self.settings, image=lambda: self.image
         )
+
+    def _make_progress(self, pool: Executor | None) -> PartitionProgress:
+        return PartitionProgress(
+            pool,
+            clock=self.clock,
+            wake=self.deadlines.arm,
+            notify=self._committed,
+            failed=self._sync_failed,
+            synced_in=self.counts.flushes.record,
+            before_round=self.append_gathered,
+        )
+
+    def append_gathered(self) -> None:
+        """Append what was read and waits for others (produce/gathered.py): nobody overtakes it."""
+        if self.gathered is not None:
+            self.gathered.append_all()
 
     def _make_config_rules(self, settings: BrokerSettings) -> ConfigRules:
         return ConfigRules(

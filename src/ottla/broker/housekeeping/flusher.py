@@ -11,7 +11,8 @@ waits for another.
    whatever a listener raises.
 4. A job that fails is reported once and never tried again: after a failed sync the disk may lie about what it has. Only
    what could not even be begun, because something ran out (StorageExhausted), is tried again after RETRY_MS.
-5. A round waits for more while more comes: as long as every turn of the loop has marked something, but no longer than
+5. What many connections want to append can wait until a round begins, and then be appended together (`expect`).
+6. A round waits for more while more comes: as long as every turn of the loop has marked something, but no longer than
    the round before took. A sync costs the same for one request as for two hundred, and nobody waits twice as long.
 """
 
@@ -40,12 +41,23 @@ log = logging.getLogger(__name__)
 class _Lane:
     """The rounds of one log directory."""
 
-    __slots__ = ("began_ms", "is_planned", "marked", "marks", "marks_before", "planned_ms", "round", "window_ms")
+    __slots__ = (
+        "began_ms",
+        "is_expected",
+        "is_planned",
+        "marked",
+        "marks",
+        "marks_before",
+        "planned_ms",
+        "round",
+        "window_ms",
+    )
 
     def __init__(self) -> None:
         self.marked: dict[TopicPartition, Partition] = {}
         self.round: SyncRound | None = None
         self.is_planned = False
+        self.is_expected = False  # something will be appended when the next round begins
         self.marks = self.marks_before = 0
         self.planned_ms = self.began_ms = 0.0
         self.window_ms = 0.0  # how long the next round may wait for more
@@ -70,8 +82,10 @@ class Flusher:
         flushed: Callable[[Partition], None],
         failed: Callable[[Partition, KafkaStorageError], None],
         synced_in: Callable[[float, int], None] = lambda took_ms, count: None,
+        before_round: Callable[[], None] = lambda: None,
     ) -> None:
         self._synced_in = synced_in
+        self._before_round = before_round
         self._pool = pool
         self._clock = clock
         self._flushed = flushed
@@ -82,7 +96,8 @@ class Flusher:
     @property
     def is_idle(self) -> bool:
         return not self._retrying and all(
-            not (lane.marked or lane.round is not None or lane.is_planned) for lane in self._lanes.values()
+            not (lane.marked or lane.is_expected or lane.round is not None or lane.is_planned)
+            for lane in self._lanes.values()
         )
 
     @property
@@ -96,14 +111,26 @@ class Flusher:
 
     def mark(self, partition: Partition) -> None:
         """This partition has something that must reach the disk."""
-        door = partition.log.files
-        lane = self._lanes.get(door)
-        if lane is None:
-            lane = self._lanes[door] = _Lane()
+        lane = self._lane_of(partition)
         lane.marked[partition.name] = partition
         lane.marks += 1
         if lane.round is None and not lane.is_planned:
             self._plan(lane)
+
+    def expect(self, partition: Partition) -> None:
+        """Something is appended to this partition, and marks it, when the next round begins: `before_round` does it."""
+        lane = self._lane_of(partition)
+        lane.is_expected = True
+        lane.marks += 1
+        if lane.round is None and not lane.is_planned:
+            self._plan(lane)
+
+    def _lane_of(self, partition: Partition) -> _Lane:
+        door = partition.log.files
+        lane = self._lanes.get(door)
+        if lane is None:
+            lane = self._lanes[door] = _Lane()
+        return lane
 
     # -- a round begins ------------------------------------------------------------------------------------------------
 
@@ -123,6 +150,9 @@ class Flusher:
             self._begin(lane)
 
     def _begin(self, lane: _Lane) -> None:
+        if lane.is_expected:
+            lane.is_expected = False
+            self._before_round()
         lane.is_planned = False
         marked, lane.marked = list(lane.marked.values()), {}
         flushes = [flush_of(partition) for partition in marked if partition.offline is None]
@@ -153,7 +183,7 @@ class Flusher:
                 self._report(lane, flush)
             except Exception:
                 log.exception("%s: whoever waits for its sync could not be told of it", flush.partition.name)
-        if lane.marked and lane.round is None and not lane.is_planned:
+        if (lane.marked or lane.is_expected) and lane.round is None and not lane.is_planned:
             self._plan(lane)
 
     def _report(self, lane: _Lane, flush: Flush) -> None:

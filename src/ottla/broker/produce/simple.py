@@ -23,6 +23,7 @@ from ottla.broker.produce.append import waits_for_commit
 from ottla.broker.produce.choice import scan_simple, write_appended
 from ottla.broker.produce.committed import Uncommitted, count_refusal, wait_until_committed
 from ottla.broker.produce.frames import ProduceResult, ProduceResults, SimpleProduce
+from ottla.broker.produce.gathered import Gathered
 from ottla.broker.produce.held import HeldProduce
 from ottla.broker.replication.partition import ACKS_ALL, Partition
 from ottla.broker.requests.context import RequestContext
@@ -58,6 +59,12 @@ def answer_simple(
     partition = _partition(broker, simple)
     if partition is None or (broker.access.is_on and partition.name.topic not in may_write.remembered(broker, context)):
         return NOT_SIMPLE
+    gathered = broker.gathered
+    if gathered is None:
+        gathered = broker.gathered = Gathered(broker)
+    if gathered.takes(partition, simple, len(frames[0]), context):
+        return SimpleAnswers(len(simple.records), b"", [], gathered.add(partition, simple, frames, context))
+    gathered.append_all()
     try:
         batches = partition.append_run(simple.records, acks=simple.acks, now_ms=broker.clock.now_ms())
     except BrokerError as error:

@@ -212,6 +212,12 @@ class Partition:
             self.advance()
         return batches
 
+    def commits_later(self, acks: int) -> bool:
+        """Whether what is appended now with these acks is waited for."""
+        if self.in_sync is None:
+            return self.is_durable
+        return acks == ACKS_ALL
+
     def advance(self) -> bool:
         """Recompute the high watermark; True when it moved."""
         if not self.is_leader:

@@ -26,7 +26,8 @@ from ottla.values import TopicPartition
 
 class PartitionProgress:
     """`notify(name)` is called when something of a partition was committed; `failed` when its disk failed in a sync;
-    `synced_in` after every round of syncs, with how long it took and how many logs it had."""
+    `synced_in` after every round of syncs, with how long it took and how many logs it had; `before_round` before a
+    round that somebody expects to append something."""
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class PartitionProgress:
         notify: Callable[[TopicPartition], None],
         failed: Callable[[Partition, KafkaStorageError], None],
         synced_in: Callable[[float, int], None] = lambda took_ms, count: None,
+        before_round: Callable[[], None] = lambda: None,
     ) -> None:
         self.produce_purgatory = Purgatory(wake)
         self.fetch_purgatory = Purgatory(wake)
@@ -45,7 +47,9 @@ class PartitionProgress:
         self.with_deadlines = (self.commits, self.produce_purgatory, self.fetch_purgatory)
         self._notify = notify
         self._syncing: dict[TopicPartition, list[tuple[int, asyncio.Future[None]]]] = {}
-        self._flusher = Flusher(pool, clock=clock, flushed=self.flushed, failed=failed, synced_in=synced_in)
+        self._flusher = Flusher(
+            pool, clock=clock, flushed=self.flushed, failed=failed, synced_in=synced_in, before_round=before_round
+        )
 
     @property
     def is_idle(self) -> bool:
@@ -63,6 +67,10 @@ class PartitionProgress:
                 self.fetch_purgatory.check(partition.name)  # followers need not wait for our disk
         else:
             self._check(partition)
+
+    def expect(self, partition: Partition) -> None:
+        """Something will be appended to it before the next round of syncs begins (Flusher.expect)."""
+        self._flusher.expect(partition)
 
     def advanced(self, partition: Partition) -> None:
         partition.advance()

@@ -39,6 +39,9 @@ class ClientConnection(Protocol):
     def throttle(self, for_ms: float) -> None:
         """Read no requests for a while."""
 
+    def end(self, reason: Exception) -> None:
+        """Close it, and say why in the log."""
+
 
 class Memo:
     """What the authorizer decided for requests like the last one; a context is kept for as long as its connection."""

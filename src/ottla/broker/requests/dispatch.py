@@ -58,7 +58,6 @@ from ottla.protocol.schema import ArrayOf, Message, Primitive, WireType
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.network.held import HeldAnswers
 
 log = logging.getLogger(__name__)
 
@@ -153,6 +152,7 @@ class Dispatch:
         self._monotonic_ms = broker.clock.monotonic_ms
 
     def dispatch(self, frame: memoryview, connection: Connection) -> Answering:
+        self._broker.append_gathered()
         started_ms = self._monotonic_ms()
         if len(frame) < _FIXED.size:
             raise MalformedMessage(f"a request of {len(frame)} bytes has no room for its header")
@@ -190,7 +190,7 @@ class Dispatch:
         for _ in range(count - 1):
             following.popleft()
         if held is not None:
-            held.counted = partial(self._count_held, lane, started_ms, self._monotonic_ms(), held, count)
+            held.timed(self._broker, lane.times, started_ms)
             return held
         if not content and any(map(is_coroutine, handled)):
             if charges is not None and charges.produce is not None:
@@ -317,11 +317,6 @@ class Dispatch:
         now_ms = self._monotonic_ms()
         lane.times.answered.record(now_ms - started_ms, count)
         return now_ms
-
-    def _count_held(self, lane: Lane, started_ms: float, held_ms: float, held: HeldAnswers, count: int) -> None:
-        """The same for requests whose answers were held back since `held_ms`."""
-        lane.times.waited(started_ms, held_ms, self._monotonic_ms(), count)
-        held.count_failure(self._broker, count)
 
     def _count_error(self, lane: Lane, response: Any) -> None:
         if response.error_code:
