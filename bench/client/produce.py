@@ -44,14 +44,20 @@ Found = dict[str, list[Measured]]
 
 
 def measure(rounds: int, count: int, size: int, kinds: list[str], settings: tuple[str, ...] = REPLICATED) -> Found:
-    """Every kind once per round, in turn, each round on a new broker: what was written must not slow the next one."""
+    """Every kind once per round, in turn, each round on a new broker: what was written must not slow the next one.
+
+    Before each, as much is written and removed as it will write: memory that the host has taken back costs more than
+    any client when a broker's files touch it again, and who is measured first would pay for it.
+    """
     from bench.walk.processes import BrokerProcess, Child
+    from bench.walk.throughput import warm
 
     found: Found = {kind: [] for kind in kinds}
     for number in range(rounds):
         with tempfile.TemporaryDirectory() as directory, BrokerProcess(Path(directory), settings) as broker:
-            for kind in kinds:
+            for kind in kinds if number % 2 else reversed(kinds):
                 total = max(TABLE_ROWS, count // KINDS[kind][3])
+                warm(Path(directory), total * size * 5 // 4)
                 task = [kind, str(broker.port), str(total), str(size)]
                 with Child("bench.client.writers", *task) as child:
                     found[kind].append(json.loads(child.line()))

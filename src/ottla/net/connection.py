@@ -366,17 +366,19 @@ class AnswerOrder(Generic[Answer]):
             self._see_if_half_free()
         return ready
 
-    def leave_together(self, first: int, count: int) -> bool:
+    def leave_together(self, first: int, count: int) -> int | None:
         """`answered` for so many places from `first` on, where they are the next and no answer behind them is known:
-        all of them may be written now. Else False, and nothing has happened."""
+        all of them may be written now. Returns the bytes of their requests; else None, and nothing has happened."""
         if first != self._next_answer or self._held or count > self._next_place - first:
-            return False
+            return None
         self._next_answer += count
-        for _ in range(count):
-            self._waiting_bytes -= self._request_bytes.popleft()
+        left_bytes = self._request_bytes.popleft()
+        for _ in range(count - 1):
+            left_bytes += self._request_bytes.popleft()
+        self._waiting_bytes -= left_bytes
         if not self.wants_reading:
             self._see_if_half_free()
-        return True
+        return left_bytes
 
     def _see_if_half_free(self) -> None:
         is_half_free = self.waiting_count <= self._request_limit // 2

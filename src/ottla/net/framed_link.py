@@ -219,7 +219,7 @@ class FramedLink(abc.ABC):
         except OttlaError as error:
             self.abort(error)
             return
-        if self._frame_memory is not None:
+        if self._frame_memory is not None and (self._is_in_budget or self._reader.big_frame_bytes):
             self._count_memory(self._frame_memory)
         if not frames:
             return  # a part of a big one; there will be many
@@ -247,12 +247,17 @@ class FramedLink(abc.ABC):
         left = TURN_FRAMES
         while self.following and left > 0 and not self._paused and not self._ending:
             left -= len(self.following)
-            self._notify(self._events.frame_received, self.following.popleft())
+            frame = self.following.popleft()
+            try:  # as in _notify: every request comes here, and a call less is seen
+                self._events.frame_received(frame)
+            except Exception as error:
+                self._listener_failed(error)
             left += len(self.following)
         self._delivering = False
         if self._ending:
             return
-        self._write_held()
+        if self._held:
+            self._write_held()
         if self.following and not self._paused:
             self._yielding = True
             self._stop_reading()
@@ -288,5 +293,8 @@ class FramedLink(abc.ABC):
         try:
             event(*arguments)
         except Exception as error:
-            log.exception("a handler of network events failed; its connection is closed")
-            self.abort(ConnectionClosed(f"this side failed while handling it: {type(error).__name__}: {error}"))
+            self._listener_failed(error)
+
+    def _listener_failed(self, error: Exception) -> None:
+        log.exception("a handler of network events failed; its connection is closed")
+        self.abort(ConnectionClosed(f"this side failed while handling it: {type(error).__name__}: {error}"))

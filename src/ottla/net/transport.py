@@ -49,8 +49,7 @@ class StreamLink(FramedLink, asyncio.BufferedProtocol):
             self._low_water = low_water_of(transport.get_extra_info("socket"), self._settings.receive_buffer_bytes)
         self._notify(self._events.opened, self)
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._lend(sizehint)
+    get_buffer = FramedLink._lend
 
     def buffer_updated(self, nbytes: int) -> None:
         self._received(nbytes)
@@ -103,6 +102,14 @@ class StreamLink(FramedLink, asyncio.BufferedProtocol):
     def _stream(self) -> asyncio.Transport:
         assert self._transport is not None, "a link is handed out after connection_made"
         return self._transport
+
+    def write(self, buffers: Sequence[Buffer]) -> None:
+        # What nearly every answer is: one buffer, and nothing waits before it.
+        stream = self._transport
+        if stream is None or self._delivering or self._ending or len(buffers) != 1 or stream.get_write_buffer_size():
+            super().write(buffers)
+        else:
+            stream.write(buffers[0])
 
     def write_gathered(self, buffers: list[Buffer]) -> None:
         stream = self._transport

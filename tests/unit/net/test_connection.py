@@ -417,7 +417,7 @@ def test_answers_that_leave_together_leave_as_one_by_one(steps):
             assert together.answered(place, place) == one_by_one.answered(place, place)
         elif waiting:
             first, count = waiting[0], 1 + number
-            if together.leave_together(first, count):
+            if together.leave_together(first, count) is not None:
                 places = waiting[:count]
                 assert [answer for place in places for answer in one_by_one.answered(place, place)] == places
                 del waiting[:count]

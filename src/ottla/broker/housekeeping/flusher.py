@@ -119,7 +119,7 @@ class Flusher:
 
     def expect(self, partition: Partition) -> None:
         """Something is appended to this partition, and marks it, when the next round begins: `before_round` does it."""
-        lane = self._lane_of(partition)
+        lane = self._lanes.get(partition.log.files) or self._lane_of(partition)
         lane.is_expected = True
         lane.marks += 1
         if lane.round is None and not lane.is_planned:

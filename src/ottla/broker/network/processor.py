@@ -134,6 +134,7 @@ class Connection:
         self._throttled = False
         self._throttled_until_ms = 0.0
         self._is_held = False
+        self._stopped_reading = False
         self._throttle_timer: Timer | None = None
         # The dispatcher's memory of who asks by this connection, per kind of request.
         self.contexts: dict[object, tuple[RequestContext, bytes]] = {}
@@ -228,6 +229,7 @@ class Connection:
             return
         self._throttled = True
         self._throttled_until_ms = until_ms
+        self._stopped_reading = True
         self._link.pause_reading()
         if self._throttle_timer is not None:
             self._throttle_timer.cancel()
@@ -272,16 +274,18 @@ class Connection:
 
     def _hold_back(self, held: HeldAnswers) -> None:
         """Keep places for answers that leave later."""
-        held.leave = partial(self._leave, [self._arrived(size_bytes) for size_bytes in held.request_bytes])
-        self._resume_or_pause_reading()
+        sizes = held.request_bytes
+        places = [self._arrived(sizes[0])] if len(sizes) == 1 else list(map(self._arrived, sizes))
+        held.leave = partial(self._leave, places)
+        if not self._order.wants_reading or self._waiting.is_full:
+            self._resume_or_pause_reading()
 
     def _leave(self, places: list[int], content: bytes) -> None:
         """Answers that were held back, as whole frames: by one write. Where others come first, each takes its place,
         from the last to the first, so that all leave by one write then."""
-        waited_bytes = self._order.waiting_bytes
         try:
-            if self._link is not None and self._order.leave_together(places[0], len(places)):
-                self._waiting.change(self._order.waiting_bytes - waited_bytes)
+            if self._link is not None and (left := self._order.leave_together(places[0], len(places))) is not None:
+                self._waiting.change(-left)
                 self._write_frames(content)
             else:
                 for place, frame in zip(reversed(places), reversed(list(_frames_in(content))), strict=True):
@@ -290,7 +294,8 @@ class Connection:
             # What goes wrong here must not reach whoever let them go: he has others to serve.
             log.exception("%s: a request cannot be answered", self.name)
             self.end(fault)
-        self._ended()
+        if self._is_held or self._stopped_reading:
+            self._ended()
 
     def _ended(self) -> None:
         """One or more requests that waited have their answers."""
@@ -494,14 +499,17 @@ class Connection:
             and self._outbox_bytes < OUTBOX_LIMIT_BYTES
             and not (self._throttled or self._waiting.is_full)
         ):
+            self._stopped_reading = False
             self._link.resume_reading()
             return
         # Who has nothing waiting may always ask: one of those requests may be what the others are waiting for.
         is_one_at_a_time = self._waiting.is_full and self._order.waiting_count > 0
         is_held_back = self._throttled or self.is_held or is_one_at_a_time
         if self._order.wants_reading and self._outbox_bytes < OUTBOX_LIMIT_BYTES and not is_held_back:
+            self._stopped_reading = False
             self._link.resume_reading()
         else:
+            self._stopped_reading = True
             self._link.pause_reading()
 
     def _throttle_ends(self) -> None:

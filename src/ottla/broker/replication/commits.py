@@ -64,11 +64,7 @@ class Commits:
         self._wake = wake
         self.lines: dict[TopicPartition, deque[_Waiter]] = {}  # a partition without one need not be checked
         self._next_due_ms = NEVER
-        self._is_closed = False
-
-    @property
-    def is_closed(self) -> bool:
-        return self._is_closed
+        self.is_closed = False
 
     def __len__(self) -> int:
         return sum(map(len, self.lines.values()))
@@ -91,7 +87,7 @@ class Commits:
     def wait(self, pending: Pending, deadline_ms: float) -> asyncio.Future[bool]:
         """True when it is over, False when its time is, or the broker stops. It is not over yet."""
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        if self._is_closed:
+        if self.is_closed:
             future.set_result(False)
         else:
             self.hold(pending, deadline_ms, future)
@@ -99,7 +95,7 @@ class Commits:
 
     def hold(self, pending: Pending, deadline_ms: float, until: Resolvable) -> None:
         """The same for whoever brings what is to be resolved; not when this is closed."""
-        assert not self._is_closed, "the broker stops: nothing is committed any more"
+        assert not self.is_closed, "the broker stops: nothing is committed any more"
         self._add(pending.partition.name, _Waiter(pending.next_offset, deadline_ms, pending, until))
         if deadline_ms < self._next_due_ms:
             self._next_due_ms = deadline_ms
@@ -179,7 +175,7 @@ class Commits:
 
     def close(self) -> None:
         """At shut-down: requests, now or later, are resolved as if their time were over."""
-        self._is_closed = True
+        self.is_closed = True
         self._next_due_ms = NEVER
         for name, line in list(self.lines.items()):
             self.lines[name] = deque(each for each in line if each.pending is None)

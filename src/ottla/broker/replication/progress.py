@@ -50,6 +50,7 @@ class PartitionProgress:
         self._flusher = Flusher(
             pool, clock=clock, flushed=self.flushed, failed=failed, synced_in=synced_in, before_round=before_round
         )
+        self.expect = self._flusher.expect  # something will be appended before the next round of syncs begins
 
     @property
     def is_idle(self) -> bool:
@@ -67,10 +68,6 @@ class PartitionProgress:
                 self.fetch_purgatory.check(partition.name)  # followers need not wait for our disk
         else:
             self._check(partition)
-
-    def expect(self, partition: Partition) -> None:
-        """Something will be appended to it before the next round of syncs begins (Flusher.expect)."""
-        self._flusher.expect(partition)
 
     def advanced(self, partition: Partition) -> None:
         partition.advance()
