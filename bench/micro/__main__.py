@@ -10,11 +10,11 @@ Exit code 1 when a bar is not reached.
 
 import argparse
 import json
-import platform
 import sys
 import warnings
 
 from bench.micro.measure import Row
+from bench.walk.figures import interpreter
 
 
 def main() -> int:
@@ -55,7 +55,7 @@ def table(rows: list[Row]) -> str:
         mark = " " if row.reached else "✗"
         figures = f"{row.ours:,.0f} / {row.theirs:,.0f} {row.unit}"
         lines.append(f"{row.comparison.name:{width}} {row.ratio:7.2f} {mark} {row.comparison.bar:14} {figures}")
-    return "\n".join([*lines, "", f"Python {platform.python_version()}, {platform.machine()}"])
+    return "\n".join([*lines, "", interpreter()])
 
 
 def markdown(rows: list[Row]) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import platform
+import sysconfig
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -33,13 +35,25 @@ class Figure:
         return f"{self.value:.3g}{self.unit}"
 
 
+def interpreter() -> str:
+    """Which Python this is: how it was built makes more of a difference than most of what is measured (0146)."""
+    built = " ".join(platform.python_build()[1].split())
+    try:
+        is_shared = "libpython" in Path("/proc/self/maps").read_text()
+    except OSError:
+        is_shared = bool(sysconfig.get_config_var("Py_ENABLE_SHARED"))
+    how = "in a shared library" if is_shared else "linked statically"
+    compiler = platform.python_compiler()
+    return f"Python {platform.python_version()}, built {built} by {compiler}, {how}; {platform.machine()}"
+
+
 def table(figures: list[Figure]) -> str:
     width = max(len(each.name) for each in figures)
     lines = [f"{'median of this run':{width}}  {'figure':>9}    bar               how"]
     for each in figures:
         mark = " " if each.reached else "✗"
         lines.append(f"{each.name:{width}}  {each.text:>9} {mark}  {each.bar:17} {each.detail}")
-    return "\n".join([*lines, "", f"Python {platform.python_version()}, {platform.machine()}"])
+    return "\n".join([*lines, "", interpreter()])
 
 
 def markdown(figures: list[Figure]) -> str:
