@@ -202,6 +202,97 @@ def test_a_poll_is_for_one_task_and_can_be_woken_up(kafka_broker, topic):
     asyncio.run(scenario())
 
 
+class Slow:
+    """A listener that takes a while, and longer than its polls."""
+
+    def __init__(self):
+        self.begun, self.ended = [], []
+
+    async def on_assigned(self, partitions):
+        await self._take_time("assigned")
+
+    async def on_revoked(self, partitions):
+        await self._take_time("revoked")
+
+    async def _take_time(self, what):
+        self.begun.append(what)
+        await asyncio.sleep(0.1)
+        self.ended.append(what)
+
+
+async def poll_briefly(consumer):
+    """A poll that is cancelled long before a slow listener is done."""
+    try:
+        await asyncio.wait_for(consumer.poll(1), 0.01)
+    except TimeoutError:
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_cancelling_a_poll_does_not_hold_up_a_rebalance(kafka_broker, topic, unique_group, protocol):
+    async def scenario():
+        settings = {"group_id": unique_group, "group_protocol": protocol}
+        listener = Slow()
+        async with (
+            asyncio.timeout(HANG_S),
+            consumer_of(kafka_broker, **settings) as one,
+            consumer_of(kafka_broker, **settings) as two,
+        ):
+            await one.subscribe([topic], listener=listener)
+            while listener.ended != ["assigned"]:
+                await poll_briefly(one)
+            await two.subscribe([topic])
+            while not len(one.assignment()) == len(two.assignment()) == 1:
+                await asyncio.gather(poll_briefly(one), two.poll(0.05))
+            assert "revoked" in listener.ended
+        assert listener.begun == listener.ended
+
+    asyncio.run(scenario())
+
+
+def test_a_listener_that_outlives_its_poll_is_awaited_by_the_end_and_its_error_is_told(
+    kafka_broker, topic, unique_group
+):
+    async def scenario():
+        class Failing(Slow):
+            async def on_assigned(self, partitions):
+                await super().on_assigned(partitions)
+                raise LookupError("mine")
+
+        listener = Failing()
+        consumer = consumer_of(kafka_broker, group_id=unique_group)
+        await consumer.subscribe([topic], listener=listener)
+        while not listener.begun:
+            await poll_briefly(consumer)
+        with pytest.raises(LookupError, match="mine"):
+            await consumer.close(HANG_S)
+        assert listener.ended == ["assigned", "revoked"]
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(scenario())
+
+
+def test_closing_ends_a_poll_and_an_iteration_of_another_task(kafka_broker, topic):
+    async def scenario():
+        polled, iterated = (consumer_of(kafka_broker, auto_offset_reset="latest") for _ in range(2))
+        for consumer in (polled, iterated):
+            await consumer.assign([TopicPartition(topic, 0)])
+
+        async def iterate():
+            return [record async for record in iterated]
+
+        polling, iterating = asyncio.ensure_future(polled.poll(HANG_S * 10)), asyncio.ensure_future(iterate())
+        await asyncio.sleep(0.05)
+        await polled.close()
+        await iterated.close()
+        async with asyncio.timeout(HANG_S):
+            with pytest.raises(ClientClosed):
+                await polling
+            assert await iterating == []
+
+    asyncio.run(scenario())
+
+
 def test_nothing_is_left_running_after_the_end(kafka_broker, topic, unique_group):
     async def scenario():
         async with consumer_of(kafka_broker, topic, group_id=unique_group) as consumer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import threading
 import time
@@ -244,6 +245,37 @@ def test_a_listener_that_fails_is_told_by_that_poll_and_the_group_goes_on(broker
         assert len(consumer.assignment()) == PARTITIONS
         produce(broker, topic, 6)
         assert len(poll_until([consumer], lambda values: len(values) == 6)) == 6
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky", "consumer"])
+@pytest.mark.parametrize("when", ["on_assigned", "on_revoked", "commit"])
+def test_ctrl_c_in_the_middle_of_a_rebalance_does_not_hold_up_the_group(
+    broker, topic, unique_group, strategy, when, monkeypatch
+):
+    def interrupted(*given):
+        if inspect.iscoroutine(given[0]):
+            given[0].close()
+        raise KeyboardInterrupt
+
+    class Interrupted:
+        on_assigned = interrupted if when == "on_assigned" else lambda self, partitions: None
+        on_revoked = interrupted if when == "on_revoked" else lambda self, partitions: None
+
+    with member(broker, unique_group, strategy=strategy) as one:
+        one.subscribe([topic], listener=Interrupted())
+        if when == "on_assigned":
+            with pytest.raises(KeyboardInterrupt):
+                poll_until([one], lambda _: False)
+        poll_until([one], lambda _: len(one.assignment()) == PARTITIONS)
+        if when == "commit":
+            monkeypatch.setattr(one, "_run", interrupted)
+        with member(broker, unique_group, topic, strategy=strategy) as two:
+            if when != "on_assigned":
+                with pytest.raises(KeyboardInterrupt):
+                    poll_until([one, two], lambda _: False)
+            monkeypatch.undo()
+            one.subscribe([topic])  # nobody interrupts any more
+            poll_until([one, two], lambda _: len(one.assignment()) == len(two.assignment()) == PARTITIONS // 2)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@
             ...
 
 1. Nothing is connected before the first call that is awaited, or `async with`.
-2. poll() is for one task at a time. Cancelling it loses nothing: records are taken in one step.
+2. poll() is for one task at a time. Cancelling it loses nothing: records are taken in one step, and a change of the
+   group that it had begun goes on, with its listener; the next poll, or the end, waits for it.
 3. poll() lets the other tasks have their turn, also when records are there; heartbeats go on while the application
    awaits something else, but not while it computes.
 4. Listeners and callbacks of commits may be coroutines; they are awaited inside poll().
@@ -17,13 +18,14 @@ import asyncio
 import inspect
 import os
 import re
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping
 from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from ottla.client.arguments import callable_of, partition_of, partitions_of, seconds_of, topic_of
 from ottla.client.cluster_view import PartitionInfo
+from ottla.client.connections import within
 from ottla.client.consumer.callbacks import CallbackDue, CommitCallback
 from ottla.client.consumer.consumer import ConcurrentUse, WokenUp
 from ottla.client.consumer.core import ConsumerCore
@@ -41,7 +43,7 @@ from ottla.client.consumer.membership.decisions import Change, Revoke
 from ottla.client.consumer.offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from ottla.client.consumer.record_choice import ConsumerRecord
 from ottla.client.deadline import Deadline
-from ottla.client.loop import ForkedClient
+from ottla.client.loop import ClientClosed, ForkedClient
 from ottla.clock import Clock
 from ottla.errors import OttlaError
 from ottla.net.link import Transport
@@ -67,6 +69,7 @@ class AsyncConsumer(ConsumerFace):
         self._is_polling = False
         self._woken = False
         self._starting: asyncio.Task[None] | None = None
+        self._errand: asyncio.Task[None] | None = None
         self._process_id = os.getpid()
         self._core = ConsumerCore(
             self._settings, news=self._news.set, wake_loop=self._wake, transport=transport, clock=clock, random=random
@@ -178,7 +181,7 @@ class AsyncConsumer(ConsumerFace):
         while True:
             self._notify_polled()
             self._news.clear()
-            if core.attention or self._woken:
+            if core.attention or self._woken or self._errand is not None:
                 await self._attend()
             found = take(limit)
             if found:
@@ -186,6 +189,7 @@ class AsyncConsumer(ConsumerFace):
             if deadline.is_over:
                 return found
             await self._wait_for_news(min(deadline.left_ms(), self._turn_ms()))
+            self._check_usable()
 
     async def _wait_for_news(self, limit_ms: float) -> None:
         """A timer that is news too costs less than a time-out, which throws an exception into this task."""
@@ -206,6 +210,7 @@ class AsyncConsumer(ConsumerFace):
         if self._woken:
             self._woken = False
             raise WokenUp()
+        await self._errand_done()
         while self._core.attention:
             item = self._core.attention.popleft()
             if isinstance(item, Exception):
@@ -213,15 +218,44 @@ class AsyncConsumer(ConsumerFace):
                     continue
                 raise item
             if isinstance(item, CallbackDue):
-                await _awaited(item.callback(item.offsets, item.error))
+                await self._do_whole(_awaited(item.callback(item.offsets, item.error)))
             else:
-                await self._change(item)
+                await self._do_whole(self._change(item))
+
+    async def _do_whole(self, errand: Coroutine[Any, Any, None]) -> None:
+        """Do it in a task of its own, which goes on if this poll is cancelled: nobody else would do the rest, and a
+        group waits for it."""
+        self._errand = asyncio.get_running_loop().create_task(errand)
+        await self._errand_done()
+
+    async def _errand_done(self) -> None:
+        errand = self._errand
+        if errand is None or errand is asyncio.current_task():
+            return
+        try:
+            await asyncio.shield(errand)
+        finally:
+            if errand.done():
+                self._errand = None
+
+    async def _end_errand(self, limit_ms: float) -> Exception | None:
+        """Before this member leaves: what a cancelled poll began comes to its end, or is cut off when the time is
+        over. Gives its error."""
+        errand = self._errand
+        if errand is None or errand is asyncio.current_task():
+            return None
+        if not await within(errand, self._core.clock, limit_ms):
+            errand.cancel()
+            await asyncio.wait((errand,))
+        self._errand = None
+        error = None if errand.cancelled() else errand.exception()
+        return error if isinstance(error, Exception) else None
 
     async def _change(self, change: Change, commit_limit_ms: float | None = None) -> None:
         """Carry out what the group decided, with the listener; its error comes out when all is done."""
         if isinstance(change, Revoke) and self._commits_by_itself:
             await self._group.commit_before_revoke(self._consumed(), commit_limit_ms)
-        failure: Exception | None = None
+        failure: BaseException | None = None
         called = self._listener.calls(change)
         if called is not None and called[0] != "assigned":
             failure = await self._call_listener(*called)
@@ -232,12 +266,12 @@ class AsyncConsumer(ConsumerFace):
         if failure is not None:
             raise failure
 
-    async def _call_listener(self, kind: str, method: Any, partitions: list[TopicPartition]) -> Exception | None:
+    async def _call_listener(self, kind: str, method: Any, partitions: list[TopicPartition]) -> BaseException | None:
         clock = self._core.network.clock
         begun_ms = clock.monotonic_ms()
         try:
             await _awaited(method(partitions))
-        except Exception as error:
+        except BaseException as error:
             return error
         finally:
             now_ms = clock.monotonic_ms()
@@ -255,7 +289,10 @@ class AsyncConsumer(ConsumerFace):
         wait = ITERATION_WAIT_S if limit_ms is None else limit_ms / 1000
         while not self._closed:
             if self._left_at >= len(self._left):
-                records = await self.poll(wait)
+                try:
+                    records = await self.poll(wait)
+                except ClientClosed:  # by another task, which is how it tells this one to end
+                    return
                 if not records:
                     if limit_ms is not None:
                         return
@@ -401,9 +438,9 @@ class AsyncConsumer(ConsumerFace):
 
     async def _leave(self, timeout_ms: float) -> None:
         """Give the partitions back, with the listener, then say goodbye to the group."""
-        failure: Exception | None = None
         deadline = Deadline(self._core.clock, timeout_ms)
-        leaving = asyncio.get_running_loop().create_task(self._group.leave(timeout_ms))
+        failure = await self._end_errand(timeout_ms)
+        leaving = asyncio.get_running_loop().create_task(self._group.leave(deadline.left_ms()))
         leaving.add_done_callback(lambda _: self._news.set())
         while not leaving.done():
             self._news.clear()

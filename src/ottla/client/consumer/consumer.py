@@ -220,26 +220,36 @@ class Consumer(ConsumerFace):
                 self._change(item)
 
     def _change(self, change: Change, commit_limit_ms: float | None = None) -> None:
-        """Carry out what the group decided, with the listener; its error comes out when all is done."""
+        """Carry out what the group decided, with the listener; its error comes out when all is done. So does Ctrl-C:
+        nobody would go on with a change that was left in the middle, and the whole group would wait for it."""
+        failure: BaseException | None = None
         if isinstance(change, Revoke) and self._commits_by_itself:
-            self._run(self._group.commit_before_revoke(self._consumed(), commit_limit_ms))
-        failure: Exception | None = None
+            failure = self._commit_before_revoke(commit_limit_ms)
         called = self._listener.calls(change)
         if called is not None and called[0] != "assigned":
-            failure = self._call_listener(*called)
+            failure = self._call_listener(*called) or failure
         self._carry_out(change)
         if called is not None and called[0] == "assigned":
-            failure = self._call_listener(*called)
+            failure = self._call_listener(*called) or failure
         self._loop.call_soon(self._group.carried_out, change)
         if failure is not None:
             raise failure
 
-    def _call_listener(self, kind: str, method: Any, partitions: list[TopicPartition]) -> Exception | None:
+    def _commit_before_revoke(self, limit_ms: float | None) -> BaseException | None:
+        try:
+            self._run(self._group.commit_before_revoke(self._consumed(), limit_ms))
+        except OttlaError:  # the client itself has ended
+            raise
+        except BaseException as error:
+            return error
+        return None
+
+    def _call_listener(self, kind: str, method: Any, partitions: list[TopicPartition]) -> BaseException | None:
         clock = self._core.network.clock
         begun_ms = clock.monotonic_ms()
         try:
             method(partitions)
-        except Exception as error:
+        except BaseException as error:
             return error
         finally:
             now_ms = clock.monotonic_ms()
