@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import threading
+import time
 import types
 
 import pytest
@@ -370,6 +371,21 @@ def test_the_time_of_a_record_comes_from_the_clock_of_the_state(twin):
     assert state.put_many([b"v", b"v"], 0, False, None, None, None, []) == 2
     assert batch.max_timestamp_ms == 42
     assert state.put(None, b"v", None, 7, None, True).metadata().timestamp_ms == 7
+
+
+def test_without_a_clock_of_its_own_a_record_has_the_time_of_the_system(twin):
+    """The native twin looks at the clock once in a millisecond, and must not be told apart by that."""
+    state = state_of(twin)
+    state.stick_to(1)
+    seen, end_ns = set(), time.time_ns() + 60_000_000
+    while time.time_ns() < end_ns:
+        state.set_open(1, batch_of(twin, capacity=65_536))
+        for _ in range(500):
+            before_ms = time.time_ns() // 1_000_000
+            found_ms = state.put(None, b"v", None, None, 1, True).metadata().timestamp_ms
+            assert before_ms <= found_ms <= time.time_ns() // 1_000_000
+            seen.add(found_ms)
+    assert len(seen) > 10
 
 
 def test_a_state_whose_clock_fails_writes_nothing(twin):

@@ -79,26 +79,8 @@ cdef extern from "Python.h":
     ctypedef struct PyByteArrayObject:
         Py_ssize_t ob_exports
 
-cdef extern from *:
-    """
-    #include <time.h>
-    #if defined(_WIN32)
-    #include <windows.h>
-    static int64_t ottla_now_ms(void) {
-        FILETIME file_time; ULARGE_INTEGER ticks;
-        GetSystemTimeAsFileTime(&file_time);
-        ticks.LowPart = file_time.dwLowDateTime; ticks.HighPart = file_time.dwHighDateTime;
-        return (int64_t)(ticks.QuadPart / 10000) - 11644473600000LL;
-    }
-    #else
-    static int64_t ottla_now_ms(void) {
-        struct timespec now;
-        clock_gettime(CLOCK_REALTIME, &now);
-        return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-    }
-    #endif
-    """
-    int64_t ottla_now_ms() nogil
+cdef extern from "_present.h":
+    int64_t ottla_present_ms()
 
 cdef enum:
     HEADER_BYTES = 61
@@ -763,7 +745,7 @@ cdef class TopicState:
         return self.sticky
 
     cdef inline int64_t present_ms(self) except? -1:
-        return ottla_now_ms() if self.now_ms is None else <int64_t> self.now_ms()
+        return ottla_present_ms() if self.now_ms is None else <int64_t> self.now_ms()
 
     def put(self, key, value, headers, timestamp_ms, partition, bint wants_future):
         """Write a record into the open batch: its future, or True when none is wanted; None when there is no room."""
