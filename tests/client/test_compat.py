@@ -1,5 +1,6 @@
 """Programs for confluent-kafka, kafka-python and aiokafka run on Ottla with another import, and see the same."""
 
+import asyncio
 import importlib
 import subprocess
 import sys
@@ -97,3 +98,60 @@ def test_throttle_cb_hears_that_a_broker_wants_it_slower(library, kafka_broker, 
     assert 0 < event.throttle_time < 3600
     assert "throttled for" in str(event)
     producer.flush(HANG_S)
+
+
+def told(call):
+    """The error that a call raises, by its name."""
+    try:
+        call()
+    except Exception as error:
+        return type(error).__name__
+    return None
+
+
+@pytest.mark.parametrize("library", ["kafka", "ottla.compat.kafka"])
+def test_kafka_python_says_what_cannot_be_done_with_a_partition_now(library, kafka_broker, unique_topic, unique_group):
+    names = importlib.import_module(library)
+    options = {"bootstrap_servers": kafka_broker.bootstrap_servers, "group_id": unique_group}
+    partition = names.TopicPartition(unique_topic, 0)
+    reader = names.KafkaConsumer(unique_topic, **options)
+    assert told(lambda: reader.seek(partition, 0)) == "ValueError"
+    assert told(lambda: reader.assign([partition])) == "IllegalStateError"
+    reader.close()
+
+
+@pytest.mark.parametrize("library", ["aiokafka", "ottla.compat.aiokafka"])
+def test_aiokafka_says_what_cannot_be_done_with_a_partition_now(library, kafka_broker, unique_topic, unique_group):
+    names = importlib.import_module(library)
+
+    async def scenario():
+        options = {"bootstrap_servers": kafka_broker.bootstrap_servers, "group_id": unique_group}
+        elsewhere = names.TopicPartition(f"not-{unique_topic}", 0)
+        async with names.AIOKafkaConsumer(unique_topic, **options) as reader:
+            assert told(lambda: reader.seek(elsewhere, 0)) == "IllegalStateError"
+            assert told(lambda: reader.assign([elsewhere])) == "IllegalStateError"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("library", ["confluent_kafka", "ottla.compat.confluent_kafka"])
+def test_a_transaction_call_out_of_order_is_no_fatal_error(library, kafka_broker, unique_topic):
+    names = importlib.import_module(library)
+
+    def refused(call, *arguments):
+        with pytest.raises(names.KafkaException) as raised:
+            call(*arguments)
+        error = raised.value.args[0]
+        return error.name(), error.fatal(), error.retriable(), error.txn_requires_abort()
+
+    servers = {"bootstrap.servers": kafka_broker.bootstrap_servers}
+    plain = names.Producer(servers)
+    for call in (plain.begin_transaction, plain.init_transactions, plain.commit_transaction, plain.abort_transaction):
+        assert refused(call) == ("_NOT_CONFIGURED", False, False, False)
+    producer = names.Producer({**servers, "transactional.id": unique_topic})
+    assert refused(producer.begin_transaction) == ("_STATE", False, False, False)
+    producer.init_transactions(HANG_S)
+    assert refused(producer.commit_transaction, HANG_S) == ("_STATE", False, False, False)
+    producer.begin_transaction()
+    assert refused(producer.begin_transaction) == ("_STATE", False, False, False)
+    producer.abort_transaction(HANG_S)

@@ -10,6 +10,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from ottla import errors
 from ottla.client.closed import ClientClosed
+from ottla.client.consumer.subscription import NotAssigned, SubscriptionConflict
 from ottla.client.producer.values import BufferExhausted, DeliveryTimedOut, RecordTooLargeToSend, SendFailed
 from ottla.client.producer.values import ProducerClosed as OurProducerClosed
 from ottla.compat.broker_errors import ErrorClass, broker_errors
@@ -256,6 +257,8 @@ _LOCAL: Final[tuple[tuple[type[BaseException], ErrorClass], ...]] = (
     (DeliveryTimedOut, KafkaTimeoutError),
     (BufferExhausted, KafkaTimeoutError),
     (OurProducerClosed, ProducerClosed),
+    (NotAssigned, IllegalStateError),
+    (SubscriptionConflict, IllegalStateError),
     (ClientClosed, ConsumerStoppedError),
     (errors.InvalidSetting, KafkaConfigurationError),
 )

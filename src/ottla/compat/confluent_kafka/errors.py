@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
+from ottla.client.producer.transactions.states import TransactionMisuse
 from ottla.client.producer.values import (
     BufferExhausted,
     DeliveryTimedOut,
@@ -123,6 +124,7 @@ class KafkaError:
     _ALL_BROKERS_DOWN: ClassVar[int]
     _AUTHENTICATION: ClassVar[int]
     _INVALID_ARG: ClassVar[int]
+    _NOT_CONFIGURED: ClassVar[int]
     _STATE: ClassVar[int]
     _FAIL: ClassVar[int]
     _FATAL: ClassVar[int]
@@ -227,6 +229,7 @@ class ConcurrentModificationException(RuntimeError):
 
 _LOCAL_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (ProducerFenced, -144),
+    (TransactionMisuse, -172),
     (RecordPurgedInFlight, -151),
     (RecordPurged, -152),
     (RecordTooLargeToSend, 10),

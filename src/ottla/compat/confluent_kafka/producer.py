@@ -15,6 +15,7 @@ from typing import Any, Final, Self
 
 from ottla.client.producer.producer import Producer as OurProducer
 from ottla.client.producer.settings import ProducerSettings
+from ottla.client.producer.transactions.states import TransactionMisuse
 from ottla.client.producer.values import BufferExhausted, RecordMetadata, RecordPurged, SendFailed
 from ottla.compat.confluent_kafka.backlog import Backlog
 from ottla.compat.confluent_kafka.cluster import ClusterMetadata, cluster_id, list_topics
@@ -42,6 +43,7 @@ QUEUE_MESSAGES: Final = 100_000
 MISSING_TOPIC_MS: Final = 30_000
 REPORTS_LIMIT_S: Final = 5.0
 CLOSE_LIMIT_S: Final = 30.0
+NO_TRANSACTIONAL_ID: Final = "The Transactional API requires transactional.id to be configured"
 
 
 class Producer:
@@ -298,8 +300,12 @@ class Producer:
         self._serve()
 
     def _transact(self, call: Callable[..., Any], *arguments: Any) -> None:
+        if self._ours.settings.transactional_id is None:
+            raise KafkaException(KafkaError(KafkaError._NOT_CONFIGURED, NO_TRANSACTIONAL_ID))
         try:
             call(*arguments)
+        except TransactionMisuse as error:  # a fault of the caller's order, which leaves the producer as it was
+            raise exception_of(error) from None
         except OttlaError as error:
             fatal = not error.aborts_transaction and not error.retriable
             raise exception_of(error, fatal=fatal, txn_requires_abort=error.aborts_transaction) from None

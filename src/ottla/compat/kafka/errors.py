@@ -13,6 +13,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from ottla import errors
 from ottla.client.closed import ClientClosed
+from ottla.client.consumer.subscription import NotAssigned, SubscriptionConflict
 from ottla.client.producer.values import (
     BufferExhausted,
     DeliveryTimedOut,
@@ -228,6 +229,8 @@ _LOCAL: Final[tuple[tuple[type[BaseException], ErrorClass], ...]] = (
     (DeliveryTimedOut, KafkaTimeoutError),
     (BufferExhausted, KafkaTimeoutError),
     (ProducerClosed, IllegalStateError),
+    (NotAssigned, IllegalStateError),
+    (SubscriptionConflict, IllegalStateError),
     (ClientClosed, IllegalStateError),
     (errors.InvalidSetting, KafkaConfigurationError),
 )

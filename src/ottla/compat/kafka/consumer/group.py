@@ -157,6 +157,8 @@ class KafkaConsumer:
     def seek(self, partition: TopicPartition, offset: int) -> None:
         if not isinstance(offset, int) or offset < 0:
             raise ValueError("Offset must be >= 0")
+        if partition not in self._ours.assignment():
+            raise ValueError("Unassigned partition")
         self._ours.seek(partition, offset)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
