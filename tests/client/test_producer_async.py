@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from tests.patience import HANG_S
 
+from ottla.client.closed import ClientClosed
 from ottla.client.producer.async_producer import AsyncProducer
 from ottla.client.producer.transactions.states import TransactionMisuse
 from ottla.client.producer.values import ProducerClosed, RecordTooLargeToSend, SendFailed
@@ -134,6 +135,36 @@ def test_cancelling_a_wait_leaves_the_producer_usable(kafka_broker, unique_topic
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(_awaited(future)), 0.001)
             assert (await future).offset == 0
+
+    run(scenario)
+
+
+def test_a_cancelled_close_can_be_called_again_and_leaves_nothing_running(kafka_broker, unique_topic):
+    async def scenario():
+        before = asyncio.all_tasks()
+        producer = AsyncProducer(bootstrap_servers=kafka_broker.bootstrap_servers)
+        future = await producer.send(unique_topic, b"v")
+        closing = asyncio.ensure_future(producer.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        await producer.close()
+        assert (await future).offset == 0
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == before
+
+    run(scenario)
+
+
+def test_a_closed_producer_begins_and_commits_no_transaction(kafka_broker, unique_topic):
+    async def scenario():
+        producer = AsyncProducer(bootstrap_servers=kafka_broker.bootstrap_servers, transactional_id=unique_topic)
+        await producer.init_transactions()
+        await producer.close()
+        for call in (producer.begin_transaction, producer.commit_transaction, producer.init_transactions):
+            with pytest.raises(ClientClosed):
+                await call()
 
     run(scenario)
 

@@ -26,7 +26,7 @@ from ottla.client.arguments import callable_of, seconds_of, topic_of
 from ottla.client.connections import within
 from ottla.client.deadline import Deadline
 from ottla.client.group_metadata import GroupMetadata
-from ottla.client.loop import ForkedClient
+from ottla.client.loop import ClientClosed, ForkedClient
 from ottla.client.metadata import PartitionInfo
 from ottla.client.producer.batches.append_choice import AsyncHotPath, ProducerBatch, RowWriter, SendFuture, TopicState
 from ottla.client.producer.batches.buffer_pool import Place
@@ -72,6 +72,8 @@ class AsyncProducer(AsyncHotPath):
 
     async def start(self) -> Self:
         """Begin to live on the running loop; send() does it by itself. Does not wait for a broker."""
+        if self._core.is_closed:
+            raise ClientClosed(self.settings.client_id)
         async with self._starting:
             if self._event_loop is None:
                 self._event_loop = asyncio.get_running_loop()
@@ -280,12 +282,19 @@ class AsyncProducer(AsyncHotPath):
         self.is_hot = False
         if self._event_loop is not None:
             deadline = Deadline(core.clock, seconds_of(timeout) * 1000)
-            with contextlib.suppress(TimeoutError):
-                await self._finish(deadline)
+            await self._finish_unless_cancelled(deadline)
             left_ms = max(EXIT_LIMIT_S, deadline.left_s()) * 1000
             await core.close(timeout_ms=min(NETWORK_CLOSE_MS, left_ms))
         if (failed := core.failures.take()) is not None:
             raise failed
+
+    async def _finish_unless_cancelled(self, deadline: Deadline) -> None:
+        try:
+            with contextlib.suppress(TimeoutError):
+                await self._finish(deadline)
+        except asyncio.CancelledError:
+            self._core.is_closed = False  # it did not happen: what was taken is still sent, and it can be called again
+            raise
 
     async def _finish(self, deadline: Deadline) -> None:
         if self._core.transactions is None or not self._core.transactions.has_open_transaction:
