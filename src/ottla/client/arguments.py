@@ -82,6 +82,8 @@ def seconds_of(value: float) -> float:
     """How long to wait."""
     if not isinstance(value, int | float):
         raise TypeError(f"a timeout is a number of seconds, not {value!r}")
+    if value != value:  # NaN compares with nothing, so the wait would have no end
+        raise ValueError("a timeout is a number of seconds, not NaN")
     return value
 
 

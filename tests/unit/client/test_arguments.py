@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.client import arguments
+from ottla.client.admin.arguments import new_topics
 from ottla.values import OffsetAndMetadata, TopicPartition
 
 T0 = TopicPartition("t", 0)
@@ -35,10 +36,15 @@ def test_a_wrong_kind_is_told_at_once(call: Any, given: Any, words: str) -> None
 
 @pytest.mark.parametrize(
     ("call", "given"),
-    [(arguments.partition_of, ("t", -1)), (arguments.time_ms_of, -1), (arguments.pattern_of, "(")],
+    [
+        (arguments.partition_of, ("t", -1)),
+        (arguments.time_ms_of, -1),
+        (arguments.pattern_of, "("),
+        (arguments.seconds_of, float("nan")),
+    ],
 )
 def test_a_value_that_cannot_be_is_told_at_once(call: Any, given: Any) -> None:
-    with pytest.raises(ValueError, match=r"0 or more|no regular expression"):
+    with pytest.raises(ValueError, match=r"0 or more|no regular expression|not NaN"):
         call(given)
 
 
@@ -61,3 +67,8 @@ def test_what_can_be_used_is_made_the_one_form() -> None:
     found = arguments.by_partition({("t", 0): 5, T0._replace(partition=1): OffsetAndMetadata(6)}, arguments.offset_of)
     assert found == {T0: OffsetAndMetadata(5), TopicPartition("t", 1): OffsetAndMetadata(6)}
     assert arguments.pattern_of("a+").match("aa")
+
+
+def test_topics_to_make_are_no_mapping_because_its_numbers_would_be_passed_over() -> None:
+    with pytest.raises(TypeError, match=re.escape("not a mapping: write [NewTopic(name, partitions), ...]")):
+        new_topics({"t": 3})

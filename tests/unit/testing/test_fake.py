@@ -147,6 +147,13 @@ def test_a_batch_that_comes_again_is_answered_with_its_old_offset(fake, call):
     assert [record.value for record in fake.records("t")] == [b"a", b"b", b"c"]
 
 
+def test_a_rule_for_an_api_that_is_not_there_is_refused(fake):
+    with pytest.raises(ValueError, match="'Prodduce' is not the name of one of Kafka's APIs; did you mean 'Produce'"):
+        fake.fail("Prodduce", "NOT_LEADER_OR_FOLLOWER")
+    with pytest.raises(ValueError, match="such as 'Produce'"):
+        fake.mute("xyz")
+
+
 def test_an_error_is_told_so_often_and_only_there(fake, call):
     fake.fail("Produce", "NOT_ENOUGH_REPLICAS", times=2, topic="t", partition=0)
     caller = call()

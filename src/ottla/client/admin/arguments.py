@@ -30,6 +30,8 @@ def new_topics(value: Iterable[topics.NewTopic | str]) -> dict[str, topics.NewTo
     """Topics to make, by name; a plain name gets the cluster's defaults."""
     if isinstance(value, str | topics.NewTopic):
         raise TypeError(f"a list of topics is wanted, not one: write [{value!r}]")
+    if isinstance(value, Mapping):  # its values would be passed over
+        raise TypeError("a list of topics is wanted, not a mapping: write [NewTopic(name, partitions), ...]")
     wanted = [topics.NewTopic(each) if isinstance(each, str) else each for each in _all(value, "a list of topics")]
     for each in wanted:
         if not isinstance(each, topics.NewTopic):

@@ -6,7 +6,7 @@ Everything here is the user's own code or about it, and runs in the caller's thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.client.producer.batches.append_choice import SendFuture, TopicState, check_many, has_text
@@ -121,6 +121,8 @@ class Intake:
         """The list as bytes, checked; None when each record must be shown to somebody of the user's."""
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):  # one record for each letter: never
             raise TypeError("send_many() takes a list of values, not one value: write [value]")
+        if isinstance(values, Mapping):  # its keys alone would be sent
+            raise TypeError("send_many() takes a list of values, or of keys and values: write list(mapping.items())")
         if self.wants_each:
             return None
         items = values if type(values) is list else list(values)

@@ -13,6 +13,7 @@ from ottla.testing.fake.rules import (
     Nonsense,
     Rule,
     Script,
+    checked_api,
     code_of,
 )
 
@@ -78,5 +79,6 @@ class Bending:
         return self._add(Rule(kind, api, value, times, node))
 
     def _add(self, rule: Rule) -> Rule:
+        checked_api(rule.api)
         with self.lock:
             return self.script.add(rule)

@@ -8,10 +8,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any, Literal, TypeAlias
 
 from ottla.errors import ERRORS_BY_NAME, BrokerError
 from ottla.light_dataclasses import dataclass, field
+from ottla.protocol.api import APIS_BY_NAME
 from ottla.protocol.schema import Message
 
 Moment: TypeAlias = Literal["before", "instead", "in the middle", "after"]
@@ -28,6 +30,15 @@ def code_of(error: ErrorLike) -> int:
         found = ERRORS_BY_NAME[error]
         return 0 if found is None else found.code
     return error if isinstance(error, int) else error.code
+
+
+def checked_api(name: str) -> str:
+    """The name of an API. A wrong one would bend nothing, and the test that asked for it would pass for no reason."""
+    if name not in APIS_BY_NAME:
+        near = get_close_matches(str(name), APIS_BY_NAME, 1)
+        hint = f"did you mean {near[0]!r}?" if near else "such as 'Produce' or 'Metadata'"
+        raise ValueError(f"{name!r} is not the name of one of Kafka's APIs; {hint}")
+    return name
 
 
 @dataclass(slots=True)

@@ -169,7 +169,7 @@ def test_a_span_goes_with_the_record_and_ends_with_its_delivery(monkeypatch):
 
 
 @pytest.mark.parametrize("settings", [{}, {"value_serializer": str.encode}])
-@pytest.mark.parametrize("value", ["abc", b"abc"])
+@pytest.mark.parametrize("value", ["abc", b"abc", {b"key": b"value"}])
 def test_one_value_is_not_taken_for_a_list_of_its_letters(settings, value):
     with pytest.raises(TypeError, match="takes a list of values"):
         intake(**settings).prepare_many("t", value, None, None, 0)
