@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 import subprocess
 import sys
 
@@ -158,6 +159,22 @@ def test_writing_and_reading_say_at_once_that_nothing_listens(ottla, monkeypatch
     assert first == "ottla: nothing listens at 127.0.0.1:1; trying on for 0.25 s"
     assert "127.0.0.1:1 refused the connection" in last
     assert "trying on for 0.5 s" in ottla(*words, "-b", "127.0.0.1:1", "--timeout", 0.5, stdin=b"a\n")[2]
+
+
+@pytest.mark.parametrize("words", [("topic", "list"), ("consume", "clicks", "-e"), ("produce", "clicks")])
+def test_that_nobody_knows_a_name_is_said_at_once(ottla, monkeypatch, words):
+    def nobody_knows(*_, **__):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(connecting, "REFUSED_PATIENCE_S", 0.25)
+    monkeypatch.setattr(socket, "getaddrinfo", nobody_knows)
+    code, _, err = ottla(*words, "-b", "kafka.invalid:9092", stdin=b"a\n")
+    first, last = err.splitlines()
+    assert code == FAILED
+    assert first == "ottla: nobody knows the name kafka.invalid; trying on for 0.25 s"
+    assert "the name kafka.invalid cannot be resolved (Name or service not known)" in last
+    given = ottla(*words, "-b", "kafka.invalid:9092", "--timeout", 0.5, stdin=b"a\n")[2]
+    assert "trying on for 0.5 s" in given
 
 
 def test_a_line_for_a_partition_that_is_not_there_is_a_bad_line(ottla, clicks):

@@ -4,8 +4,8 @@
    OTTLA_BOOTSTRAP_SERVERS, localhost:9092.
 2. The file has Kafka's names, as the Java tools read it (client.properties).
 3. Whatever goes wrong ends as one sentence with what to do; nothing of the inside is shown.
-4. Where nothing listens it is said at once, and tried for a few seconds more, in case a broker is just starting; for as
-   long as --timeout says when it was given (decision 0088).
+4. Where nothing listens, or nobody knows the name, it is said at once, and tried for a few seconds more, in case a
+   broker is just starting; for as long as --timeout says when it was given (decision 0088).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def describe(
         default=30.0,
         action=_Explicit,
         metavar="S",
-        help=f"seconds to wait at most (30; {REFUSED_PATIENCE_S:.0f} where nothing listens)",
+        help=f"seconds to wait at most (30; {REFUSED_PATIENCE_S:.0f} where nothing listens or the name is unknown)",
     )
     parser.set_defaults(run=run, timeout_explicit=False)
 
@@ -175,7 +175,9 @@ def admin_of(options: argparse.Namespace) -> Iterator[Admin]:
         settings.setdefault("default.api.timeout.ms", max(int(options.timeout * 1000), 1))
         settings.setdefault("request.timeout.ms", max(int(options.timeout * 1000), 1))
         with direct_admin(
-            settings, when_refused=lambda places, left_ms: _try_on(places, left_ms, is_explicit)
+            settings,
+            when_refused=lambda places, left_ms: _try_on(_nothing_listens(places), left_ms, is_explicit),
+            when_unknown=lambda places, left_ms: _try_on(_no_such_name(places), left_ms, is_explicit),
         ) as admin:
             yield admin
 
@@ -185,42 +187,57 @@ def wait_for_listener(options: argparse.Namespace, settings: Mapping[str, Any]) 
     address it is said at once, and tried for a few seconds. Whatever else may be wrong they know better."""
     import time
 
-    from ottla.errors import NotConnected
     from ottla.values import parse_addresses
 
     places = parse_addresses(settings[BOOTSTRAP])
-    if not _all_refuse(places):
+    failure = _knock(places)
+    if failure is None:
         return
-    left_s = _try_on(places, options.timeout * 1000, options.timeout_explicit) / 1000
+    what = _nothing_listens(places) if isinstance(failure, ConnectionRefusedError) else _no_such_name(places)
+    left_s = _try_on(what, options.timeout * 1000, options.timeout_explicit) / 1000
     until_s = time.monotonic() + left_s
     while time.monotonic() < until_s:
         time.sleep(min(KNOCK_S, left_s))
-        if not _all_refuse(places):
+        if (failure := _knock(places)) is None:
             return
-    raise NotConnected(f"{places[-1]} refused the connection; nothing listens there")
+    from ottla.net.transport import explained
+
+    raise explained(failure, places[-1].host, places[-1].port)
 
 
-def _all_refuse(places: Sequence[Address]) -> bool:
+def _knock(places: Sequence[Address]) -> OSError | None:
+    """Why nobody can be asked, when that is sure for every place: nothing listens there, or nobody knows the name."""
     import socket
 
+    from ottla.client.admin.direct_finding import is_unknown_name
+
+    failure: OSError | None = None
     for place in places:
         try:
             socket.create_connection((place.host, place.port), timeout=KNOCK_S).close()
-        except ConnectionRefusedError:
-            continue
-        except OSError:
-            return False
-        return False
-    return bool(places)
+        except OSError as error:
+            if not isinstance(error, ConnectionRefusedError) and not is_unknown_name(error):
+                return None
+            failure = error
+        else:
+            return None
+    return failure
 
 
-def _try_on(places: Sequence[Address], left_ms: float, is_explicit: bool) -> float:
-    """Say that nothing listens there; for how many milliseconds it is tried all the same."""
+def _nothing_listens(places: Sequence[Address]) -> str:
+    return f"nothing listens at {' or '.join(map(str, places))}"
+
+
+def _no_such_name(places: Sequence[Address]) -> str:
+    return f"nobody knows the name {' or '.join(dict.fromkeys(place.host for place in places))}"
+
+
+def _try_on(what: str, left_ms: float, is_explicit: bool) -> float:
+    """Say that; for how many milliseconds it is tried all the same."""
     import sys
 
     shown_ms = left_ms if is_explicit else min(left_ms, REFUSED_PATIENCE_S * 1000)
-    names = " or ".join(map(str, places))
-    print(f"ottla: nothing listens at {names}; trying on for {shown_ms / 1000:g} s", file=sys.stderr, flush=True)
+    print(f"ottla: {what}; trying on for {shown_ms / 1000:g} s", file=sys.stderr, flush=True)
     return shown_ms
 
 

@@ -9,7 +9,8 @@
    rebootstrapping and all words about failures are the ordinary ones. From then on that one makes all calls.
 3. It belongs to one thread, as a command does.
 4. Settings that want more than plain TCP (TLS, a login, names to be resolved) get an ordinary Admin at once.
-5. When nothing listens at any address, `when_refused` hears of it at once and says how long to try on (decision 0088).
+5. When nothing listens at any address, `when_refused` hears of it at once and says how long to try on (decision 0088);
+   `when_unknown` does so when nobody knows the names.
 """
 
 from __future__ import annotations
@@ -36,21 +37,28 @@ WhenRefused = Callable[[Sequence[Address], float], float]
 """Gets the addresses and the milliseconds that the call has; gives those for which it is tried on."""
 
 
-def direct_admin(config: Mapping[str, object], *, when_refused: WhenRefused | None = None) -> Admin:
+def direct_admin(
+    config: Mapping[str, object], *, when_refused: WhenRefused | None = None, when_unknown: WhenRefused | None = None
+) -> Admin:
     """The admin client that loads least for these settings."""
     settings = AdminSettings(config)
     is_plain = settings.security_protocol == "PLAINTEXT" and settings.client_dns_lookup == "use_all_dns_ips"
-    return DirectAdmin(config, settings, when_refused) if is_plain else Admin(config)
+    return DirectAdmin(config, settings, when_refused, when_unknown) if is_plain else Admin(config)
 
 
 class DirectAdmin(Admin):
     """An Admin that needs a loop only when a first try is not enough."""
 
     def __init__(
-        self, config: Mapping[str, object], settings: AdminSettings, when_refused: WhenRefused | None = None
+        self,
+        config: Mapping[str, object],
+        settings: AdminSettings,
+        when_refused: WhenRefused | None = None,
+        when_unknown: WhenRefused | None = None,
     ) -> None:
         self._config = config
         self._when_refused = when_refused
+        self._when_unknown = when_unknown
         self._rounds = DirectRounds(settings, SystemClock())
         self._direct = _DirectCalls(self, settings)
         self._ordinary: Admin | None = None
@@ -87,12 +95,19 @@ class DirectAdmin(Admin):
         deadline_ms = SystemClock().monotonic_ms() + timeout_ms
         if self._ordinary is None:
             self._rounds.ask(work, deadline_ms)
-            if self._rounds.refused and self._when_refused is not None:
-                timeout_ms = self._when_refused(self._rounds.refused, timeout_ms)
-                deadline_ms = SystemClock().monotonic_ms() + timeout_ms
+            timeout_ms = self._heard(timeout_ms)
+            deadline_ms = min(deadline_ms, SystemClock().monotonic_ms() + timeout_ms)
         if work:
             admin = self._take_ordinary()
             admin._loop.run(admin._async._carry_on(work, timeout_ms=timeout_ms, deadline_ms=deadline_ms))
+
+    def _heard(self, timeout_ms: float) -> float:
+        """How long to try on, when it is known already that nobody can be asked."""
+        if self._rounds.refused and self._when_refused is not None:
+            return self._when_refused(self._rounds.refused, timeout_ms)
+        if self._rounds.unknown and self._when_unknown is not None:
+            return self._when_unknown(self._rounds.unknown, timeout_ms)
+        return timeout_ms
 
     def _take_ordinary(self) -> Admin:
         if self._ordinary is None:

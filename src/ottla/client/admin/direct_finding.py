@@ -3,12 +3,14 @@
 1. What is known of the cluster is Metadata's; it is asked for when a route needs it and it lacks something.
 2. Coordinators are asked for together where the broker knows how (FindCoordinator 4).
 3. Whom nobody knows is left out of the result. When no broker can be asked the reason of the last one is raised; that
-   all of them refused the connection is remembered, because waiting may not help then.
+   all of them refused the connection, or have names that nobody knows, is remembered, because waiting may not help
+   then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import socket
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from ottla.client.admin.plans import Route, Target
@@ -21,6 +23,11 @@ from ottla.values import Address, Node, TopicPartition
 
 RELIABLE_EPOCHS_SINCE: Final = 9  # of Metadata: KAFKA-9212 was mended then
 KEY_TYPES: Final = {Route.GROUP: 0, Route.TRANSACTION: 1}
+
+
+def is_unknown_name(error: BaseException | None) -> bool:
+    """Whether whoever resolves names has said that there is no such name; that it does not answer is another error."""
+    return isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME
 
 
 class Brokers(Protocol):
@@ -50,7 +57,9 @@ class BrokerFinder:
         self._coordinators: dict[tuple[Route, Target], Node] = {}
         self._reached: Node | None = None
         self.refused: tuple[Address, ...] = ()
-        """Where nothing listens, when that is everywhere."""
+        """Where nothing listens, when there is no other place to ask."""
+        self.unknown: tuple[Address, ...] = ()
+        """Whose names nobody knows, when there is no other place to ask."""
 
     def find(self, route: Route, targets: Iterable[Target], deadline_ms: float) -> dict[Target, Node]:
         """The broker of each target that is known, for that route."""
@@ -90,9 +99,14 @@ class BrokerFinder:
             else:
                 self._reached = node
                 return node
-        if all(isinstance(error.__cause__, ConnectionRefusedError) for error in failures.values()):
-            self.refused = tuple(failures)
+        self._remember(failures)
         raise [NotConnected("no broker is known"), *failures.values()][-1]
+
+    def _remember(self, failures: Mapping[Address, OttlaError]) -> None:
+        refused = [each for each, error in failures.items() if isinstance(error.__cause__, ConnectionRefusedError)]
+        unknown = [each for each, error in failures.items() if is_unknown_name(error.__cause__)]
+        if len(refused) + len(unknown) == len(failures):
+            self.refused, self.unknown = tuple(refused), tuple(unknown)
 
     # --- asking ---
 

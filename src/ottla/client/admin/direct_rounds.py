@@ -56,8 +56,13 @@ class DirectRounds:
 
     @property
     def refused(self) -> tuple[Address, ...]:
-        """The addresses, when all of them refused the connection."""
+        """Where nothing listens, when there is no other place to ask."""
         return self._finder.refused
+
+    @property
+    def unknown(self) -> tuple[Address, ...]:
+        """Whose names nobody knows, when there is no other place to ask."""
+        return self._finder.unknown
 
     def close(self) -> None:
         for connection in self._connections.values():
