@@ -161,6 +161,17 @@ def test_writing_and_reading_say_at_once_that_nothing_listens(ottla, monkeypatch
     assert "trying on for 0.5 s" in ottla(*words, "-b", "127.0.0.1:1", "--timeout", 0.5, stdin=b"a\n")[2]
 
 
+def test_options_may_stand_between_the_other_words(ottla, clicks, tmp_path):
+    file = tmp_path / "lines"
+    file.write_text("tea\n")
+    assert ottla("produce", clicks, "-k", "mixed", file)[0] == OK
+    assert "mixed tea" in ottla("consume", clicks, "-e", "-f", "%k %s\\n")[1]
+    assert ottla("topic", "describe", clicks, "--json", "no-such-topic")[0] == FAILED
+    code, _, err = ottla("produce", clicks, "-k", "mixed", file, "one-more")
+    assert (code, err.splitlines()[0]) == (2, "ottla produce: unrecognized arguments: one-more")
+    assert ottla("topic", "list", "-p", "x")[0] == 2
+
+
 @pytest.mark.parametrize("words", [("topic", "list"), ("consume", "clicks", "-e"), ("produce", "clicks")])
 def test_that_nobody_knows_a_name_is_said_at_once(ottla, monkeypatch, words):
     def nobody_knows(*_, **__):

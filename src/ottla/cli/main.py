@@ -121,6 +121,18 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(WRONG_USAGE, f"{self.prog}: {message}\ntry: {self.prog} --help\n")
 
+    def parse_mixed(self, words: Sequence[str], unknown: list[str]) -> tuple[argparse.Namespace, list[str]]:
+        """The words again with options between the others, as in `produce clicks -k tea FILE`: argparse gives all words
+        without an option that it can take to the first run of them, and finds FILE left over."""
+        verb = self.innermost(words)
+        if any(word.startswith("-") for word in unknown) or verb is self:
+            return argparse.Namespace(), unknown
+        named = len(verb.prog.split()) - len(self.prog.split())
+        try:
+            return verb.parse_known_intermixed_args(words[named:])
+        except TypeError:  # it has words that take everything behind them
+            return argparse.Namespace(), unknown
+
     def innermost(self, words: Sequence[str]) -> argparse.ArgumentParser:
         """The parser of the verb that the words name, as far as they name one."""
         found: argparse.ArgumentParser = self
@@ -165,6 +177,8 @@ def command() -> int:
 def _run(words: list[str]) -> int:
     parser = make_parser(words)
     parsed, unknown = parser.parse_known_args(words)
+    if unknown:
+        parsed, unknown = parser.parse_mixed(words, unknown)
     if unknown:
         parser.innermost(words).error(f"unrecognized arguments: {' '.join(unknown)}")
     run: Callable[[argparse.Namespace], int] | None = getattr(parsed, "run", None)
