@@ -293,6 +293,22 @@ def test_closing_ends_a_poll_and_an_iteration_of_another_task(kafka_broker, topi
     asyncio.run(scenario())
 
 
+def test_another_loop_is_told_so(kafka_broker, topic, unique_group):
+    async def scenario():
+        consumer = await consumer_of(kafka_broker, topic, group_id=unique_group).start()
+
+        async def elsewhere():
+            for call in (consumer.poll, consumer.commit, consumer.close):
+                with pytest.raises(RuntimeError, match="belongs to another event loop"):
+                    await call()
+
+        await asyncio.to_thread(asyncio.run, elsewhere())
+        assert len(await read(consumer, 100)) == 100
+        await consumer.close()
+
+    asyncio.run(scenario())
+
+
 def test_nothing_is_left_running_after_the_end(kafka_broker, topic, unique_group):
     async def scenario():
         async with consumer_of(kafka_broker, topic, group_id=unique_group) as consumer:

@@ -169,6 +169,22 @@ def test_a_closed_producer_begins_and_commits_no_transaction(kafka_broker, uniqu
     run(scenario)
 
 
+def test_another_loop_is_told_so_by_every_call_that_waits(kafka_broker, unique_topic):
+    producer = AsyncProducer(bootstrap_servers=kafka_broker.bootstrap_servers)
+
+    async def elsewhere():
+        for call in (producer.flush, producer.close, producer.start, producer.begin_transaction):
+            with pytest.raises(RuntimeError, match="belongs to another event loop"):
+                await call()
+
+    async def scenario():
+        await producer.send_and_wait(unique_topic, b"v")
+        await asyncio.to_thread(asyncio.run, elsewhere())
+        await producer.close()
+
+    run(scenario)
+
+
 async def _awaited(future):
     return await future
 

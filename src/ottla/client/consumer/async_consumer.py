@@ -80,12 +80,18 @@ class AsyncConsumer(ConsumerFace):
         self._check_usable()
         if self._process_id != os.getpid():
             raise ForkedClient(f"{self._settings.client_id} in process {os.getpid()}")
+        loop = asyncio.get_running_loop()
         if self._starting is None:
-            self._starting = asyncio.get_running_loop().create_task(self._start())
+            self._starting = loop.create_task(self._start())
+        self._check_loop(self._starting, loop)
         if not self._starting.done():
             await asyncio.shield(self._starting)
         self._starting.result()
         return self
+
+    def _check_loop(self, starting: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> None:
+        if starting.get_loop() is not loop:
+            raise RuntimeError(f"{self._settings.client_id} belongs to another event loop; make one for this loop")
 
     async def _start(self) -> None:
         await self._core.start()
@@ -409,6 +415,7 @@ class AsyncConsumer(ConsumerFace):
         if self._starting is None or self._process_id != os.getpid():
             self._closed = True
             return
+        self._check_loop(self._starting, asyncio.get_running_loop())
         await asyncio.wait((self._starting,))
         deadline = Deadline(self._core.clock, seconds_of(timeout) * 1000)
         failure: Exception | None = None

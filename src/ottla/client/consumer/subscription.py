@@ -85,8 +85,8 @@ MOVES: Final = {
 class Mode(Enum):
     NONE = "nothing"
     TOPICS = "topics"
-    PATTERN = "pattern"
-    ASSIGNED = "assignment"
+    PATTERN = "a pattern"
+    ASSIGNED = "an assignment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class Subscription:
 
     def _enter(self, mode: Mode) -> None:
         if self.mode not in (Mode.NONE, mode):
-            raise SubscriptionConflict(f"this consumer has a {self.mode.value}, {mode.value} was asked for")
+            raise SubscriptionConflict(f"this consumer has {self.mode.value} already, and now gets {mode.value}")
         self.mode = mode
 
     @property

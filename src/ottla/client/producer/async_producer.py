@@ -74,6 +74,7 @@ class AsyncProducer(AsyncHotPath):
         """Begin to live on the running loop; send() does it by itself. Does not wait for a broker."""
         if self._core.is_closed:
             raise ClientClosed(self.settings.client_id)
+        self._check_loop()
         async with self._starting:
             if self._event_loop is None:
                 self._event_loop = asyncio.get_running_loop()
@@ -89,9 +90,12 @@ class AsyncProducer(AsyncHotPath):
             self.is_hot = False
             raise ForkedClient(f"{self.settings.client_id} in process {os.getpid()}")
         self._core.check_may_send(topic)
+        self._check_loop()
         if self._event_loop is None:
             await self.start()
-        elif self._event_loop is not asyncio.get_running_loop():
+
+    def _check_loop(self) -> None:
+        if self._event_loop is not None and self._event_loop is not asyncio.get_running_loop():
             raise RuntimeError(f"{self.settings.client_id} belongs to another event loop; make one for this loop")
 
     # --- sending ---
@@ -252,6 +256,7 @@ class AsyncProducer(AsyncHotPath):
         that nobody was told of, TimeoutError after `timeout` seconds."""
         if self._event_loop is None:
             return
+        self._check_loop()
         clock = self._core.clock
         began_ms = clock.monotonic_ms()
         limit_ms = None if timeout is None else seconds_of(timeout) * 1000
@@ -278,6 +283,7 @@ class AsyncProducer(AsyncHotPath):
         core = self._core
         if core.is_closed:
             return
+        self._check_loop()
         core.is_closed = True
         self.is_hot = False
         if self._event_loop is not None:
