@@ -155,3 +155,28 @@ def test_a_transaction_call_out_of_order_is_no_fatal_error(library, kafka_broker
     producer.begin_transaction()
     assert refused(producer.begin_transaction) == ("_STATE", False, False, False)
     producer.abort_transaction(HANG_S)
+
+
+@pytest.mark.parametrize("library", ["confluent_kafka", "ottla.compat.confluent_kafka"])
+def test_a_topic_that_is_not_there_is_told_once_as_a_message(library, kafka_broker, unique_topic, unique_group):
+    names = importlib.import_module(library)
+    servers = {"bootstrap.servers": kafka_broker.bootstrap_servers}
+    producer = names.Producer(servers)
+    producer.produce(unique_topic, b"there")
+    assert producer.flush(HANG_S) == 0
+    reader = names.Consumer({**servers, "group.id": unique_group, "auto.offset.reset": "earliest"})
+    missing = f"not-{unique_topic}"
+    reader.subscribe([unique_topic, missing])
+    found = []
+    deadline = time.monotonic() + HANG_S
+    while len(found) < 2:
+        assert time.monotonic() < deadline
+        if (message := reader.poll(0.1)) is not None:
+            found.append((message.topic(), message.error() and message.error().name(), message.value()))
+    text = f"Subscribed topic not available: {missing}: Broker: Unknown topic or partition".encode()
+    assert sorted(found) == [(missing, "UNKNOWN_TOPIC_OR_PART", text), (unique_topic, None, b"there")]
+    assert reader.poll(0.5) is None
+    with pytest.raises(names.KafkaException) as raised:
+        reader.seek(names.TopicPartition(missing, 0, 0))
+    assert raised.value.args[0].name() == "_UNKNOWN_PARTITION"
+    reader.close()

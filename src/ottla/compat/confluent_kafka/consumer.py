@@ -31,6 +31,7 @@ from ottla.compat.confluent_kafka.messages import (
     Message,
     TopicPartition,
 )
+from ottla.compat.confluent_kafka.missing_topics import MissingTopics
 from ottla.compat.confluent_kafka.serving import Serving
 from ottla.compat.confluent_kafka.settings import configure, merged
 from ottla.compat.confluent_kafka.statistics import Statistics
@@ -79,6 +80,7 @@ class Consumer:
         self._ahead: deque[Any] = deque()
         self._stored: dict[OurPartition, OffsetAndMetadata] = {}
         self._at_end: set[OurPartition] = set()
+        self._missing = MissingTopics(self._ours)
         self._commit_due = monotonic() + self._commit_every_s
         self._starts: dict[OurPartition, int] | None = None
         self._closed = False
@@ -102,6 +104,7 @@ class Consumer:
         listener = _Listener(self, on_assign, on_revoke, on_lost)
         patterns = [each for each in topics if each.startswith("^")]
         self._check_open()
+        self._missing.forget()
         if not patterns:
             self._call(self._ours.subscribe, list(topics), listener=listener)
             return
@@ -196,8 +199,8 @@ class Consumer:
         if records:
             self._at_end -= {OurPartition(each.topic, each.partition) for each in records}
             return True
-        if ends := self._ends():
-            found += ends
+        if news := self._missing.news() or self._ends():
+            found += news
             return False
         return left > 0
 

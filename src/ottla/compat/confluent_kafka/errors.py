@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
+from ottla.client.consumer.subscription import NotAssigned
 from ottla.client.producer.transactions.states import TransactionMisuse
 from ottla.client.producer.values import (
     BufferExhausted,
@@ -230,6 +231,7 @@ class ConcurrentModificationException(RuntimeError):
 _LOCAL_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (ProducerFenced, -144),
     (TransactionMisuse, -172),
+    (NotAssigned, -190),
     (RecordPurgedInFlight, -151),
     (RecordPurged, -152),
     (RecordTooLargeToSend, 10),
