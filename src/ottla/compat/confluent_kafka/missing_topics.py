@@ -15,20 +15,20 @@ from ottla.errors import UnknownTopicOrPartition
 
 
 class MissingTopics:
-    """What was told of the topics of one consumer."""
+    """What was reported of the topics of one consumer."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
-        self._told: frozenset[str] = frozenset()
+        self._reported: frozenset[str] = frozenset()
 
     def forget(self) -> None:
         """There is another subscription: what it lacks is told from the beginning."""
-        self._told = frozenset()
+        self._reported = frozenset()
 
     def news(self) -> list[Message]:
         """Those that were not told yet."""
         missing = frozenset(self._missing())
-        new, self._told = missing - self._told, missing
+        new, self._reported = missing - self._reported, missing
         return [_message(topic) for topic in sorted(new)]
 
     def _missing(self) -> Iterator[str]:
