@@ -185,6 +185,21 @@ def test_another_loop_is_told_so_by_every_call_that_waits(kafka_broker, unique_t
     run(scenario)
 
 
+def test_a_send_can_be_a_task_whether_or_not_it_has_to_wait(kafka_broker, unique_topic):
+    async def scenario():
+        async with AsyncProducer(bootstrap_servers=kafka_broker.bootstrap_servers) as producer:
+            for offset in range(3):  # the first asks for the topic, the others find room at once
+                sending = asyncio.create_task(producer.send(unique_topic, b"v"))
+                assert (await (await sending)).offset == offset
+                await asyncio.create_task(producer.produce(f"{unique_topic}-more", b"v"))
+            cancelled = asyncio.create_task(producer.send(unique_topic, b"taken all the same"))
+            cancelled.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+
+    run(scenario)
+
+
 async def _awaited(future):
     return await future
 

@@ -6,8 +6,8 @@ has to be called for a record. Everything else is `_send_slowly`, which the face
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, NoReturn, TypeVar
 
 from ottla.client.producer.batches.delivery import SendFuture
 from ottla.client.producer.batches.topic_state import RECORD_OVERHEAD_BYTES, TopicState
@@ -94,8 +94,9 @@ class HotPath:
         self._send_slowly(topic, value, key, partition, timestamp_ms, headers, on_delivery, False)
 
 
-class Ready(Generic[T]):
-    """An awaitable that has its value already: `await` goes on without a turn of the loop."""
+class Ready(Coroutine[Any, Any, T]):
+    """An awaitable that has its value already: `await` goes on without a turn of the loop. It is a coroutine for
+    asyncio, so that a task can be made of it, as of what send() gives when it has to wait."""
 
     __slots__ = ("_value",)
 
@@ -105,6 +106,15 @@ class Ready(Generic[T]):
     def __await__(self) -> Generator[Any, None, T]:
         yield from ()
         return self._value
+
+    def send(self, value: Any) -> NoReturn:
+        raise StopIteration(self._value)
+
+    def throw(self, kind: Any, value: Any = None, trace: Any = None) -> NoReturn:
+        raise kind if value is None else value
+
+    def close(self) -> None:
+        """There is nothing to end."""
 
 
 class AsyncHotPath(HotPath):
@@ -120,7 +130,7 @@ class AsyncHotPath(HotPath):
         timestamp_ms: int | None = None,
         headers: HeaderItems | None = None,
         on_delivery: Callable[..., object] | None = None,
-    ) -> Awaitable[SendFuture]:
+    ) -> Coroutine[Any, Any, SendFuture]:
         """Send a record; `await` returns a future of its metadata as soon as there is room for it."""
         headers = headers_of(headers)
         if on_delivery is None:
@@ -142,7 +152,7 @@ class AsyncHotPath(HotPath):
         timestamp_ms: int | None = None,
         headers: HeaderItems | None = None,
         on_delivery: Callable[..., object] | None = None,
-    ) -> Awaitable[None]:
+    ) -> Coroutine[Any, Any, None]:
         """Send a record without a future: a failure is raised by flush() or close()."""
         headers = headers_of(headers)
         if on_delivery is None and self._quick(topic, value, key, partition, timestamp_ms, headers, False):

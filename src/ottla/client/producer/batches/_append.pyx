@@ -961,7 +961,8 @@ cdef class HotPath:
 @cython.freelist(8)
 @cython.final
 cdef class Ready:
-    """An awaitable that has its value already: `await` goes on without a turn of the loop."""
+    """An awaitable that has its value already: `await` goes on without a turn of the loop. It is a coroutine for
+    asyncio, so that a task can be made of it, as of what send() gives when it has to wait."""
 
     cdef object value
 
@@ -973,6 +974,15 @@ cdef class Ready:
 
     def __next__(self):
         raise StopIteration(self.value)
+
+    def send(self, value):
+        raise StopIteration(self.value)
+
+    def throw(self, kind, value=None, trace=None):
+        raise kind if value is None else value
+
+    def close(self):
+        pass
 
 
 cdef inline Ready ready(value):
