@@ -137,7 +137,7 @@ class AsyncHotPath(HotPath):
             future = self._quick(topic, value, key, partition, timestamp_ms, headers, True)
             if future is not None:
                 return Ready(future)
-        slow: Awaitable[SendFuture] = self._send_slowly(
+        slow: Coroutine[Any, Any, SendFuture] = self._send_slowly(
             topic, value, key, partition, timestamp_ms, headers, on_delivery, True
         )
         return slow
@@ -157,7 +157,7 @@ class AsyncHotPath(HotPath):
         headers = headers_of(headers)
         if on_delivery is None and self._quick(topic, value, key, partition, timestamp_ms, headers, False):
             return Ready(None)
-        slow: Awaitable[None] = self._send_slowly(
+        slow: Coroutine[Any, Any, None] = self._send_slowly(
             topic, value, key, partition, timestamp_ms, headers, on_delivery, False
         )
         return slow
