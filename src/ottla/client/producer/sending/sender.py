@@ -31,6 +31,7 @@ from ottla.net.retries import Backoff
 from ottla.values import Node
 
 NO_LEADER_WAIT_MS: Final = 100.0
+OTHERS_WAIT_MS: Final = 5.0  # for the answer to a request that is not ours: nobody tells us when it comes
 
 
 class Network(Protocol):
@@ -243,7 +244,9 @@ class Sender:
 
     def _why_not_now(self, out: list[Decision], node: Node, now_ms: float) -> float:
         if self.network.in_flight(node) > 0:
-            return math.inf  # an answer will come, or the connection ends
+            if any(batch.queue.leader == node for batch in self.in_flight):
+                return math.inf  # an answer to us will come, or the connection ends
+            return now_ms + OTHERS_WAIT_MS
         self.is_saturated = False
         if (wait_ms := self.network.throttled_for_ms(node)) > 0:
             return now_ms + wait_ms

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from ottla.client.producer.batches.waiting import time_out_explained
-from ottla.client.producer.sending.sender import Ask, Connect, Fail, RefreshMetadata, Send, WakeAt
+from ottla.client.producer.sending.sender import (
+    OTHERS_WAIT_MS,
+    Ask,
+    Connect,
+    Fail,
+    RefreshMetadata,
+    Send,
+    WakeAt,
+)
 from ottla.client.producer.transactions.states import TransactionAborted
 from ottla.client.producer.values import DeliveryTimedOut
 from ottla.errors import KafkaStorageError, MessageTooLarge, OttlaError, TopicAuthorizationFailed
@@ -144,6 +152,21 @@ def test_one_in_flight_mutes_the_partition_until_the_answer():
     world.turn()
     assert world.sent() == []
     world.answer()
+    world.turn()
+    assert len(world.sent()) == 1
+
+
+def test_a_request_of_somebody_else_that_takes_the_only_place_is_waited_for():
+    """Metadata, metrics and logins share the connection, and nobody tells the sender of their answers."""
+    world = World(in_flight_limit=1, idempotent=False)
+    others = world.network.requests[1]
+    others.append("a question of the metadata")
+    world.send(b"x" * 60)
+    world.now_ms = 10
+    assert world.turn()[-1] == WakeAt(10 + OTHERS_WAIT_MS)
+    assert world.sent() == []
+    others.clear()
+    world.now_ms = 10 + OTHERS_WAIT_MS
     world.turn()
     assert len(world.sent()) == 1
 
