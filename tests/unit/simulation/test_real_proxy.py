@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable
@@ -236,6 +237,24 @@ def test_blocks_that_overlap_are_counted() -> None:
     assert passing.may_pass(CLIENTS, BROKER)
     passing.unblock([pair])
     assert passing.may_pass(*pair)
+
+
+def test_who_comes_while_it_is_closed_is_not_left_open() -> None:
+    """A socket that nobody closes is found as garbage, in some other test."""
+
+    async def close_after(turns: int) -> None:
+        world = World()
+        world.proxy.broker_port = 1  # nobody listens there
+        await world.proxy.open()
+        await asyncio.sleep(0.01)  # it waits for somebody
+        with socket.create_connection((HOST, world.proxy.port)):
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await world.proxy.close()
+
+    for turns in range(6):
+        asyncio.run(close_after(turns))
+        gc.collect()
 
 
 @pytest.mark.parametrize(("client_id", "who"), [(b"broker-12", "broker 12"), (b"ottla-forwarder-1 a b", "broker 1")])

@@ -159,9 +159,11 @@ class Proxy:
         self._listening = socket.create_server((HOST, 0), backlog=1024)
         self._listening.setblocking(False)
         self.port = self._listening.getsockname()[1]
-        self._start(self._accept(self._listening))
+        asyncio.get_running_loop().add_reader(self._listening, self._accept, self._listening)
 
     async def close(self) -> None:
+        if self._listening is not None:
+            asyncio.get_running_loop().remove_reader(self._listening)
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -181,15 +183,17 @@ class Proxy:
 
         task.add_done_callback(over)
 
-    async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            caller, _ = await loop.sock_accept(listening)
-            if self.broker_port is None or len(self._tasks) > LINKS_LIMIT:
-                reset(caller)
-            else:
-                broker = socket.socket()
-                self._start(self._serve(caller, broker, self.broker_port), caller, broker)
+    def _accept(self, listening: socket.socket) -> None:
+        # Not by a task that waits: one that is cancelled when its caller is just there would leave him open.
+        try:
+            caller, _ = listening.accept()
+        except OSError:
+            return  # he has left already
+        if self.broker_port is None or len(self._tasks) >= LINKS_LIMIT:
+            reset(caller)
+        else:
+            broker = socket.socket()
+            self._start(self._serve(caller, broker, self.broker_port), caller, broker)
 
     async def _serve(self, caller: socket.socket, broker: socket.socket, port: int) -> None:
         for end in (caller, broker):
