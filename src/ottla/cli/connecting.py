@@ -5,7 +5,7 @@
 2. The file has Kafka's names, as the Java tools read it (client.properties).
 3. Whatever goes wrong ends as one sentence with what to do; nothing of the inside is shown.
 4. Where nothing listens, or nobody knows the name, it is said at once, and tried for a few seconds more, in case a
-   broker is just starting; for as long as --timeout says when it was given (decision 0088).
+   broker is just starting; for as long as --timeout says when it was given (decisions 0088 and 0147).
 """
 
 from __future__ import annotations

@@ -377,15 +377,14 @@ def test_without_a_clock_of_its_own_a_record_has_the_time_of_the_system(twin):
     """The native twin looks at the clock once in a millisecond, and must not be told apart by that."""
     state = state_of(twin)
     state.stick_to(1)
-    seen, end_ns = set(), time.time_ns() + 60_000_000
-    while time.time_ns() < end_ns:
+    seen = set()
+    while len(seen) < 40:  # it begins to count on its counter after ten
         state.set_open(1, batch_of(twin, capacity=65_536))
         for _ in range(500):
             before_ms = time.time_ns() // 1_000_000
             found_ms = state.put(None, b"v", None, None, 1, True).metadata().timestamp_ms
             assert before_ms <= found_ms <= time.time_ns() // 1_000_000
             seen.add(found_ms)
-    assert len(seen) > 10
 
 
 def test_a_state_whose_clock_fails_writes_nothing(twin):
