@@ -1,9 +1,9 @@
 """Two batches are written, their answers are lost, and the leader starts again: no record is in the log twice.
 
-A broker that starts from its snapshot remembers only the newest batch of a producer, and calls the retry of the other
-one out of order. Our client reaches the broker through a proxy that carries requests and keeps answers to itself when
-it is told to; what is written is seen in the broker's file. So the story is the same in every run. With our broker, and
-with Apache Kafka 3.9 in the long run.
+A broker that starts from its snapshot remembers only the newest batch of a producer. Apache Kafka calls the retry of
+the other one out of order, ours finds it in its log. Our client reaches the broker through a proxy that carries
+requests and keeps answers to itself when it is told to; what is written is seen in the broker's file. So the story is
+the same in every run. With our broker, and with Apache Kafka 3.9 in the long run.
 """
 
 import contextlib
@@ -101,8 +101,8 @@ def batches_in(log: Path) -> list[RecordBatch]:
     return [RecordBatch(content, info.position) for info in scan(content)]
 
 
-def tell_the_story(broker: Broker, proxy: Proxy, log: Path) -> None:
-    """The broker has no topics yet; `log` is the segment of lost-0."""
+def tell_the_story(broker: Broker, proxy: Proxy, log: Path, middle_offset: int) -> None:
+    """The broker has no topics yet; `log` is the segment of lost-0; the answer for the middle batch is expected."""
     settings = {"linger_ms": 0, "request_timeout_ms": FAR_MS, "delivery_timeout_ms": 2 * FAR_MS}
     with ottla.Admin(bootstrap_servers=proxy.address) as admin:
         admin.create_topics([ottla.NewTopic("lost", 1, 1)], timeout=HANG_S)
@@ -118,7 +118,7 @@ def tell_the_story(broker: Broker, proxy: Proxy, log: Path) -> None:
         proxy.hang_up()
         offsets = [future.result(HANG_S).offset for future in futures]
         assert producer.send("lost", b"3").result(HANG_S).offset == 3
-    assert offsets == [0, NO_OFFSET, 2], "the broker did not know the middle one any more, the last one showed it"
+    assert offsets == [0, middle_offset, 2]
     written = batches_in(log)
     assert [record.value for batch in written for record in batch] == [b"0", b"1", b"2", b"3"]
     assert {batch.producer_epoch for batch in written} == {0}, "there was no gap"
@@ -142,7 +142,7 @@ def test_our_broker_starts_again_and_nothing_is_there_twice(proxy_to: Callable[[
     proxy = proxy_to(port)
     listeners = {"listeners": f"PLAINTEXT://127.0.0.1:{port}", "advertised.listeners": f"PLAINTEXT://{proxy.address}"}
     with KafkaBroker(listeners, directory=tmp_path) as broker:
-        tell_the_story(broker, proxy, tmp_path / "lost-0" / f"{0:020d}.log")
+        tell_the_story(broker, proxy, tmp_path / "lost-0" / f"{0:020d}.log", middle_offset=1)
 
 
 @pytest.mark.long
@@ -154,4 +154,5 @@ def test_apache_kafka_starts_again_and_nothing_is_there_twice(proxy_to: Callable
         properties.write(f"\nadvertised.listeners=PLAINTEXT://{proxy.address}\n")
     broker.format()
     with broker:
-        tell_the_story(broker, proxy, data / "lost-0" / f"{0:020d}.log")
+        # It does not know the middle one any more; the last one, which it knows, shows that the log has it.
+        tell_the_story(broker, proxy, data / "lost-0" / f"{0:020d}.log", middle_offset=NO_OFFSET)

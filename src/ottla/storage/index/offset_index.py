@@ -52,6 +52,14 @@ class OffsetIndex(SparseIndex):
             return None
         return OffsetPosition(self.base_offset + self._keys[slot], self._values[slot])
 
+    def last_before_position(self, position: int) -> OffsetPosition:
+        """The last entry whose batch starts at `position` or earlier; (base offset, 0) when there is none."""
+        self.load()
+        slot = bisect_right(self._values, position) - 1
+        if slot < 0:
+            return OffsetPosition(self.base_offset, 0)
+        return OffsetPosition(self.base_offset + self._keys[slot], self._values[slot])
+
     @property
     def last_entry(self) -> OffsetPosition:
         """The last entry, or (base offset, 0) when there is none."""

@@ -29,6 +29,7 @@ from ottla.records.log_walks import place_plain_batch, place_plain_run
 from ottla.storage.files import Buffer
 from ottla.storage.index.sparse_index import INT32_MAX
 from ottla.storage.log.append_rules import rules_of
+from ottla.storage.log.batch_history import BatchHistory
 from ottla.storage.log.follower_check import check_follower_append
 from ottla.storage.log.leader_epochs import EpochHistory, LeaderEpochs
 from ottla.storage.log.log_end import LogEnd
@@ -75,6 +76,7 @@ class Appender:
         self._producers = end.producers
         self._epoch_history = epoch_history
         self._truncation = truncation
+        self._history = BatchHistory(end)
         self.apply_settings(settings)
 
     def apply_settings(self, settings: TopicSettings) -> None:
@@ -125,6 +127,8 @@ class Appender:
         accepted = None
         if batch.producer_id > NO_PRODUCER_ID:
             asked = [producer_batch(buffer, batch)]
+            if origin is AppendOrigin.CLIENT:
+                self._history.recall(asked[0])
             decided = self._producers.check_append(asked, origin, guard=guard, transaction_version=transaction_version)
             if isinstance(decided, Duplicate):
                 return self._duplicate(decided.batch)
@@ -138,8 +142,9 @@ class Appender:
 
     def find_repeated(self, buffer: Buffer) -> Duplicate | None:
         """Where a batch is that was appended before."""
-        info = BatchInfo(memoryview(buffer))
-        return self._producers.find_duplicate([producer_batch(buffer, info)])
+        asked = producer_batch(buffer, BatchInfo(memoryview(buffer)))
+        self._history.recall(asked)
+        return self._producers.find_duplicate([asked])
 
     def _duplicate(self, batch: BatchMetadata) -> AppendResult:
         is_ours = self._rules.timestamp_type is TimestampType.LOG_APPEND_TIME

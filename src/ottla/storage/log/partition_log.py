@@ -38,6 +38,7 @@ from ottla.storage.files import Buffer, Files
 from ottla.storage.index.aborted_index import AbortedTransaction
 from ottla.storage.log import recovery
 from ottla.storage.log.append import Appender, AppendResult, results_of
+from ottla.storage.log.batch_history import SearchGoesOn
 from ottla.storage.log.flush import FlushJob, flush_is_due
 from ottla.storage.log.leader_epochs import EpochEnd, EpochHistory, LeaderEpochs
 from ottla.storage.log.log_end import LogEnd
@@ -199,8 +200,11 @@ class PartitionLog:
         return self.appender.inspect_batch(buffer, now_ms=now_ms, zstd_allowed=zstd_allowed)
 
     def has_batch(self, buffer: Buffer) -> bool:
-        """Whether a batch of a producer is there already: this is the same once more."""
-        return self.appender.find_repeated(buffer) is not None
+        """Whether a batch of a producer is there already, or may be: this is the same once more."""
+        try:
+            return self.appender.find_repeated(buffer) is not None
+        except SearchGoesOn:
+            return True
 
     def append_run(self, buffers: Sequence[Buffer], *, leader_epoch: int, now_ms: int) -> list[AppendResult] | None:
         batches = self.appender.append_run(buffers, leader_epoch=leader_epoch, now_ms=now_ms)

@@ -15,7 +15,7 @@
    never pass an aborted transaction that the index does not know.
 3. replay() books what is in the log already, on followers and at start-up, with the same code; a state that was
    reloaded from a snapshot and replayed equals the live one, but for older batches of each producer: a snapshot
-   has only the last one.
+   has only the last one. `lacks_batches_before` says when they matter; log/batch_history.py reads them from the log.
 4. Producers without an open transaction are forgotten when they are silent for `id_expiration_ms`, and from the
    longest silent on when there are more than `id_limit`. A forgotten producer goes on writing; only a batch
    it repeats just then would not be recognised. Those with an open transaction are never forgotten: their
@@ -60,6 +60,10 @@ class ProducerState:
         self.verification_required = verification_required
         self.end_offset = start_offset
         self.snapshot_offset = start_offset
+        # Entries may come from a snapshot of this offset, which has only the newest batch of each.
+        self._reloaded_offset = start_offset
+        # Producers whose earlier batches were looked for in the log: there are no more than are known.
+        self._recalled: set[int] = set()
         # In order of the last append, the longest silent first.
         self._entries: OrderedDict[int, ProducerEntry] = OrderedDict()
         self._open_count = 0
@@ -170,6 +174,22 @@ class ProducerState:
                 return Duplicate(known)
         return None
 
+    def lacks_batches_before(self, batch: ProducerBatch) -> ProducerEntry | None:
+        """The producer of this batch, when the batch may repeat one that is in the log and that a snapshot left out."""
+        entry = self._entries.get(batch.producer_id)
+        if entry is None or not entry.batches or entry.epoch != batch.epoch or batch.is_control:
+            return None
+        oldest = entry.batches[0]
+        if oldest.last_offset >= self._reloaded_offset or len(entry.batches) >= BATCHES_KEPT:
+            return None
+        is_before = 0 < (oldest.first_sequence - batch.first_sequence) % SEQUENCES < SEQUENCES // 2
+        return entry if is_before and batch.producer_id not in self._recalled else None
+
+    def recalled(self, entry: ProducerEntry, earlier: tuple[BatchMetadata, ...]) -> None:
+        """These batches of the producer are in the log before those that are known; there are no others to be found."""
+        self._entries[entry.producer_id] = entry._replace(batches=(*earlier, *entry.batches)[-BATCHES_KEPT:])
+        self._recalled.add(entry.producer_id)
+
     def check_run(self, batches: Sequence[ProducerBatch]) -> Accepted | None:
         """What nearly all batches do: go on where their producer was, one after the other. None: decide step by step.
 
@@ -277,8 +297,9 @@ class ProducerState:
         self._entries.clear()
         self._open_count = 0
         self._transactions.clear()
-        self.end_offset = offset
+        self.end_offset = self._reloaded_offset = offset
         self.snapshot_offset = 0
+        self._recalled.clear()
 
     def reload(self, entries: Iterable[ProducerEntry], offset: int, now_ms: int) -> None:
         """Be what a snapshot of `offset` says; the log from there on is to be replayed."""

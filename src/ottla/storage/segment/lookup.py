@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
+from typing import Final
 
 from ottla.errors import CorruptMessage
 from ottla.light_tuples import NamedTuple
@@ -18,6 +20,8 @@ from ottla.storage.index.offset_index import OffsetIndex, OffsetPosition
 from ottla.storage.index.sparse_index import CorruptIndex
 from ottla.storage.index.time_index import TimeIndex, TimestampOffset
 from ottla.storage.segment.records_file import HEADERS_READ_BYTES_MAX, RecordsFile
+
+WINDOW_BYTES: Final = 16 * 1024
 
 
 class BatchPosition(NamedTuple):
@@ -60,6 +64,14 @@ class SegmentLookup:
         if entry is not None:
             next(self._headers_from(entry))  # a lie here would hide an aborted transaction from its reader
         return None if entry is None else entry.offset
+
+    def headers_before(self, offset: int) -> list[BatchInfo]:
+        """Headers of batches before `offset`, up to the last of them and from an index entry about a window before it
+        on; empty when the segment has none there."""
+        found = self.batch_with(offset)
+        end = self._records.size_bytes if found is None else found.position
+        headers = self._headers_from(self._offsets.last_before_position(end - WINDOW_BYTES))
+        return [batch for position, batch in takewhile(lambda each: each[0] < end, headers)]
 
     def next_offset(self) -> int:
         """The offset after the last record, by a walk from the last index entry."""

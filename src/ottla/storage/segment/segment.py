@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn, Protocol
 
+from ottla.records import BatchInfo
 from ottla.records.layout import HEADER_BYTES
 from ottla.storage.files import Buffer, Files
 from ottla.storage.index.aborted_index import AbortedIndex
@@ -252,6 +253,10 @@ class Segment:
     def upper_bound_offset(self, end_position: int) -> int | None:
         """An offset that no batch before `end_position` reaches; None if the index does not know one."""
         return self._lookup.upper_bound_offset(end_position)
+
+    def headers_before(self, offset: int) -> list[BatchInfo]:
+        """Headers of some batches before `offset`, the last of them included; empty if the segment has none."""
+        return self._lookup.headers_before(offset)
 
     def next_offset(self) -> int:
         """The offset after the last record, by a walk from the last index entry."""
