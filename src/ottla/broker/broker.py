@@ -368,6 +368,6 @@ class Broker:
 
 def _check_pattern(pattern: str) -> None:
     """Raises for what clients cannot be matched by; loaded when somebody sets one."""
-    from ottla.broker.patterns.patterns import compile_pattern
+    from ottla.patterns.patterns import compile_pattern
 
     compile_pattern(pattern)

@@ -16,9 +16,9 @@ from __future__ import annotations
 import re
 from typing import Final, TypeAlias
 
-from ottla.broker.patterns.captures import CapturingPattern, Spans, TooMuchWork
 from ottla.errors import InvalidRegularExpression, InvalidSetting, TlsHandshakeFailed
 from ottla.light_tuples import NamedTuple
+from ottla.patterns.captures import CapturingPattern, Spans, TooMuchWork
 
 SETTING: Final = "ssl.principal.mapping.rules"
 SUBJECT_LIMIT: Final = 4_096

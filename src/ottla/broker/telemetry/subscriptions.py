@@ -1,7 +1,7 @@
 """Which metrics are asked of a client: the `client-metrics` resources that match it, put together.
 
 1. A resource matches a client when every pattern of its `match` matches the whole of that property; one without
-   patterns matches every client. Patterns are matched in time that grows with the text (broker/patterns).
+   patterns matches every client. Patterns are matched in time that grows with the text (patterns).
 2. What matching resources ask for is joined; `*` swallows the rest. The shortest interval counts, and none is longer
    than five minutes.
 3. The id of a subscription changes when its metrics or its interval do, and is another one for every client.
@@ -10,15 +10,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ottla.broker.patterns.patterns import compile_pattern
+from ottla.budget import BudgetExceeded
 from ottla.cluster.client_metrics import ClientMetricsSettings, match_of
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import ResourceType
 from ottla.errors import InvalidRegularExpression
 from ottla.light_tuples import NamedTuple
+from ottla.patterns.patterns import Automaton, compile_pattern
 from ottla.records.checksum import crc32c
 
 log = logging.getLogger(__name__)
@@ -43,10 +44,13 @@ class Subscription(NamedTuple):
 
     metrics: tuple[str, ...]
     interval_ms: int
-    match: Mapping[str, Callable[[str], bool]]
+    match: Mapping[str, Automaton]
 
     def is_for(self, facts: ClientFacts) -> bool:
-        return all(matches(getattr(facts, name)) for name, matches in self.match.items())
+        try:
+            return all(pattern.matches(getattr(facts, name)) for name, pattern in self.match.items())
+        except BudgetExceeded:
+            return False  # what a client calls itself can be long and the pattern clever
 
 
 class Wanted(NamedTuple):

@@ -826,14 +826,6 @@ def test_transactions_are_listed_by_filters(coordinator, filters, found):
     assert answer.unknown_state_filters == [text for text in request.state_filters if text == "ongoing"]
 
 
-def test_transactions_are_listed_by_pattern(coordinator):
-    for name in ("a-1", "b-1"):
-        coordinator.init(name)
-    request = ListTransactionsRequest(state_filters=[], producer_id_filters=[], transactional_id_pattern="a.*")
-    answer = coordinator.ask("list_transactions", request, 2, lambda name: name.startswith("a"))
-    assert [each.transactional_id for each in answer.transaction_states] == ["a-1"]
-
-
 def test_what_kafka_answers_for_an_end_has_the_fields_of_its_version(coordinator):
     producer_id, epoch = coordinator.begun(A)
     coordinator.end(producer_id, epoch, commit=True)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ottla.broker.security.needs import Need
 from ottla.errors import (
     ConcurrentTransactions,
     InvalidProducerEpoch,
@@ -18,6 +19,7 @@ from ottla.errors import (
     TransactionCoordinatorFenced,
     UnknownTopicOrPartition,
 )
+from ottla.patterns.patterns import Automaton
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
@@ -367,6 +369,19 @@ def test_transactions_are_listed_and_filtered(bank, batch):
     assert names(listed(bank, transactional_id_pattern="orders-.*")) == ["orders-1", "orders-2"]
     assert names(listed(bank, transactional_id_pattern="orders")) == []
     assert names(listed(bank, transactional_id_pattern="")) == ["orders-1", "orders-2", "other"]
+
+
+def test_a_pattern_that_takes_too_much_work_is_refused(bank, batch):
+    for number in range(40):
+        Producer(bank, batch, f"orders-{number}-" + "0123456789abcdefghijklmnop" * 9)
+    assert listed(bank, transactional_id_pattern="(?:.?.?){490}z").error_code == InvalidRegularExpression.code
+
+
+def test_a_pattern_is_not_matched_with_ids_that_its_sender_may_not_describe(bank, batch, monkeypatch):
+    Producer(bank, batch, "orders-1")
+    monkeypatch.setattr(Automaton, "match_in_pieces", lambda *_: pytest.fail("matched"))
+    monkeypatch.setattr(Need, "split", lambda need, broker, context, states, name: ([], states))
+    assert names(listed(bank, transactional_id_pattern="o.*")) == []
 
 
 def test_an_unknown_state_is_told_and_matches_nothing(bank, batch):

@@ -10,11 +10,11 @@ import pytest
 from tests.conformance.java_programs import jars_or_skip
 from tests.unit.broker.security.ssl_cases import NAMES, RULES, ask_java, kept, mapped
 
-from ottla.broker.patterns.captures import CapturingPattern, TooMuchWork
 from ottla.broker.security.principal_rules import SUBJECT_LIMIT, PrincipalRules
 from ottla.errors import InvalidSetting, TlsHandshakeFailed
 from ottla.net.tls.der import DerError, read_value
 from ottla.net.tls.distinguished_name import name_text
+from ottla.patterns.captures import CapturingPattern, TooMuchWork
 
 JAVAS_NAMES, JAVAS_RULES = kept()
 

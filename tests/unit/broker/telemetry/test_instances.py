@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.patterns.patterns import compile_pattern
 from ottla.broker.telemetry import received
 from ottla.broker.telemetry.instances import ClientInstance
 from ottla.broker.telemetry.received import ReceivedMetrics
@@ -16,6 +15,7 @@ from ottla.errors import (
     UnknownSubscriptionId,
     UnsupportedCompressionType,
 )
+from ottla.patterns.patterns import compile_pattern
 from ottla.protocol.otlp.points import Counts, Point
 
 FACTS = ClientFacts("id-1", "orders", "apache-kafka-java", "4.3.1", "10.0.0.1", "40000")

@@ -445,10 +445,9 @@ class TransactionShard:
         request: ListTransactionsRequest,
         context: RequestContext,
         now_ms: int,
-        matches: Callable[[str], bool] | None = None,
     ) -> Effects:
-        """This shard's part of the answer. `matches` is the request's pattern, compiled once for all shards."""
-        return [Reply(token, txn_responses.listed(self._transactions.values(), request, now_ms, matches))]
+        """This shard's part of the answer; the request's pattern is for those that its sender may describe."""
+        return [Reply(token, txn_responses.listed(self._transactions.values(), request, now_ms))]
 
     # --- records -----------------------------------------------------------------------------------------------------
 

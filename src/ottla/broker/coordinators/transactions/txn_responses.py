@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ottla.broker.coordinators.transactions.state import (
@@ -182,9 +182,8 @@ def listed(
     transactions: Iterable[TransactionMetadata],
     request: list_transactions.ListTransactionsRequest,
     now_ms: int,
-    matches: Callable[[str], bool] | None,
 ) -> list_transactions.ListTransactionsResponse:
-    """Those that pass every filter; a state that does not exist is listed as unknown, and passes nothing."""
+    """Those that pass every filter but the pattern; a state that does not exist is told as unknown, and none has it."""
     states = {STATES_BY_TEXT[text] for text in request.state_filters if text in STATES_BY_TEXT}
     producer_ids = set(request.producer_id_filters)
 
@@ -193,7 +192,6 @@ def listed(
             (not producer_ids or each.producer_id in producer_ids)
             and (not request.state_filters or each.state in states)
             and (request.duration_filter < 0 or now_ms - each.start_ms > request.duration_filter)
-            and (matches is None or matches(each.transactional_id))
         )
 
     return list_transactions.ListTransactionsResponse(

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Final
 
 from ottla.broker.coordinators.effects import StoredRecord
@@ -72,6 +72,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         self.regex_members: Counter[str] = Counter()
         # soft
         self.has_new_topics = False
+        self.matching: Generator[None, None, dict[str, frozenset[str]]] | None = None  # of the expressions (regex.py)
         self.called: set[str] = set()  # members of the classic protocol whose time to join again runs
 
     # -- the log -----------------------------------------------------------------------------------------------------

@@ -196,7 +196,7 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
     def timer_fired(self, group: ConsumerGroup, key: Hashable, now_ms: int) -> list[Effect]:
         match key:
             case RegexTimer():
-                return regex.resolve(group, self._cluster, now_ms, partial(self._may_describe, key.asked_by))
+                return regex.resolve(group, self._cluster, key, now_ms, partial(self._may_describe, key.asked_by))
             case JoinTimer() | SyncTimer() | CallTimer():
                 return []  # of the classic group that this one was, or was to become
             case SessionTimer() | RevocationTimer() | ClassicJoinTimer() | ClassicSyncTimer():

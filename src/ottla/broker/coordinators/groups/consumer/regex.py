@@ -4,6 +4,10 @@ Kafka matches them beside the heartbeats, and so do we: a heartbeat that needs i
 slice matches all expressions of the group with all topics and writes what they mean. So a member that comes with a new
 expression gets its topics with its next heartbeat.
 
+However many topics there are and whatever the expression is, nobody else waits for it: a slice ends when the automaton
+has made a piece of its work (PIECE_STEPS) or NAMES_PER_SLICE names are through, and the timer is set once more.
+An expression may use EXPRESSION_STEPS; one that takes more matches nothing, as one that cannot be read.
+
 Matched again: when an expression is new, when topics were made, and every group.consumer.regex.refresh.interval.ms; but
 at most every BATCH_INTERVAL_MS per group, because it costs the number of all topics.
 
@@ -14,7 +18,7 @@ the names of others.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator
 from enum import Enum
 from typing import Final, TypeAlias
 
@@ -25,14 +29,17 @@ from ottla.broker.coordinators.groups.consumer.records import epoch_record, rege
 from ottla.broker.coordinators.groups.consumer.subscriptions import metadata_hash
 from ottla.broker.coordinators.groups.consumer.timers import RegexTimer
 from ottla.broker.coordinators.groups.modern_group import Draft
-from ottla.broker.patterns.patterns import compile_pattern
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.settings.groups import GroupCoordinatorSettings
+from ottla.budget import Budget, BudgetExceeded
 from ottla.errors import BrokerError, InvalidRegularExpression
+from ottla.patterns.patterns import compile_pattern
 
 log = logging.getLogger(__name__)
 
 BATCH_INTERVAL_MS: Final = 10_000
+NAMES_PER_SLICE: Final = 500
+EXPRESSION_STEPS: Final = 2_000_000
 
 Visible: TypeAlias = Callable[[frozenset[str]], Collection[str]]
 """Those of the topics that the asking member may describe."""
@@ -84,16 +91,31 @@ def refresh_if_due(
 
 
 def resolve(
-    group: ConsumerGroup, cluster: ClusterView, now_ms: int, visible: Visible = lambda names: names
+    group: ConsumerGroup, cluster: ClusterView, timer: RegexTimer, now_ms: int, visible: Visible = lambda names: names
 ) -> list[Effect]:
-    """Match every expression with every visible topic; the group epoch is bumped when that changes what the group
-    reads."""
+    """A slice of matching every expression with every visible topic, and of the last one what was found."""
     if not group.regex_members:
+        group.matching = None
         return []
+    if group.matching is None:
+        group.matching = _match_all(sorted(group.regex_members), tuple(cluster.topics()), visible)
+    try:
+        next(group.matching)
+    except StopIteration as end:
+        group.matching = None
+        return _resolved(group, cluster, now_ms, end.value)
+    return [SetTimer(timer, now_ms)]
+
+
+def _resolved(
+    group: ConsumerGroup, cluster: ClusterView, now_ms: int, found: dict[str, frozenset[str]]
+) -> list[Effect]:
+    """The group epoch is bumped when what was found changes what the group reads."""
     draft = Draft(group)
     is_changed = False
-    for regex in sorted(group.regex_members):
-        topics = frozenset(visible(_matching(regex, cluster)))
+    for regex, topics in found.items():
+        if regex not in group.regex_members:
+            continue  # its last member has left meanwhile
         known = group.regexes.get(regex)
         is_changed = is_changed or topics != (frozenset() if known is None else known.topics)
         draft.write(regex_record(group.group_id, regex, topics, version=0, now_ms=now_ms))
@@ -111,10 +133,32 @@ def resolve(
     return [Write(tuple(draft.records), (), failure)]
 
 
-def _matching(regex: str, cluster: ClusterView) -> frozenset[str]:
+def _match_all(
+    regexes: list[str], names: tuple[str, ...], visible: Visible
+) -> Generator[None, None, dict[str, frozenset[str]]]:
+    found = {}
+    for regex in regexes:
+        matching = yield from _matching(regex, names)
+        seen: set[str] = set()
+        for start in range(0, len(matching), NAMES_PER_SLICE):
+            seen.update(visible(frozenset(matching[start : start + NAMES_PER_SLICE])))
+            if start + NAMES_PER_SLICE < len(matching):
+                yield
+        found[regex] = frozenset(seen)
+    return found
+
+
+def _matching(regex: str, names: tuple[str, ...]) -> Generator[None, None, list[str]]:
+    matching = []
+    budget = Budget(EXPRESSION_STEPS, "matching the expression")
     try:
-        matches = compile_pattern(regex)
-    except InvalidRegularExpression as error:
-        log.error("regular expression %r cannot be read and matches nothing: %s", regex, error)
-        return frozenset()
-    return frozenset(name for name in cluster.topics() if matches(name))
+        automaton = compile_pattern(regex)
+        for number, name in enumerate(names, 1):
+            if (yield from automaton.match_in_pieces(name, budget)):
+                matching.append(name)
+            if number % NAMES_PER_SLICE == 0:
+                yield
+    except (InvalidRegularExpression, BudgetExceeded) as error:
+        log.error("regular expression %r cannot be used and matches nothing: %s", regex, error)
+        return []
+    return matching

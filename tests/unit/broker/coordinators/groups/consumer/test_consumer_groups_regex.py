@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
+from ottla.broker.coordinators.effects import SetTimer
+from ottla.broker.coordinators.groups.consumer import regex
 from ottla.broker.coordinators.groups.consumer.group import ConsumerGroup
+from ottla.broker.coordinators.groups.consumer.timers import RegexTimer
 from ottla.errors import InvalidRegularExpression
 
 
@@ -131,3 +136,49 @@ def test_an_expression_matches_only_what_the_asking_member_may_describe(consumer
     a.beat()
     assert {topic for topic, _ in a.owned} == {"t"}
     assert [names for _, names in asked] == [{"t", "u"}]
+
+
+@pytest.fixture
+def slices(monkeypatch):
+    """What every slice of matching asked for."""
+    seen = []
+    resolve = regex.resolve
+
+    def counted(*arguments):
+        seen.append(resolve(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr(regex, "resolve", counted)
+    return seen
+
+
+def test_an_expression_is_matched_in_slices_between_which_others_are_served(consumers, slices):
+    for number in range(30):
+        consumers.make_topic(f"topic-{number}-" + "x" * 200, 1)
+    consumers.client("a", topics=None, regex="(?:.?.?){490}z").beat()
+    consumers.advance(0)
+    assert len(slices) > 20
+    assert {type(effect) for effects in slices[:-1] for effect in effects} == {SetTimer}
+    assert "(?:.?.?){490}z" in consumers.consumer_group().regexes
+
+
+def test_an_expression_that_takes_too_much_work_matches_nothing(consumers, monkeypatch, caplog):
+    monkeypatch.setattr(regex, "EXPRESSION_STEPS", 10_000)
+    consumers.make_topic("topic-" + "x" * 200, 1)
+    consumers.client("a", topics=None, regex="(?:.?.?){490}").beat()
+    consumers.advance(0)
+    assert consumers.consumer_group().regexes["(?:.?.?){490}"].topics == frozenset()
+    assert "takes more than 10000 steps" in caplog.text
+
+
+def test_a_member_that_leaves_while_its_expression_is_matched_leaves_nothing_behind(consumers):
+    consumers.beat("a", topics=None, regex="gone")
+    consumers.beat("b", topics=None, regex="t")
+    group = consumers.consumer_group()
+    timer = RegexTimer("g")
+    group.matching = regex._match_all(["gone", "t"], ("t",), frozenset)
+    consumers.leave_consumer("a")
+    (write,) = regex.resolve(consumers.consumer_group(), consumers.shard.protocol_of(group)._cluster, timer, 0)
+    assert [record.key.regular_expression for record in write.records if hasattr(record.key, "regular_expression")] == [
+        "t"
+    ]

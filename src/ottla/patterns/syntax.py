@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -105,7 +106,8 @@ _NAME: Final = re.compile(r"\?P?<([A-Za-z0-9_]+)>")
 _FLAGS: Final = re.compile(r"\?([imsU]*)(?:-([imsU]+))?([:)])")
 _ESCAPED_CODE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|x\{([0-9A-Fa-f]+)\}|(0[0-7]{0,2}|[1-7][0-7]{1,2}))")
 _CATEGORY: Final = re.compile(r"\\[pP](?:([^{])|\{(\^?)([A-Za-z]+)\})")
-_NAMED_CLASS: Final = re.compile(r"\[:(\^?)(.*?):\]", re.DOTALL)
+# Bounded, because a class of nothing but "[:" would be read to its end from each of them.
+_NAMED_CLASS: Final = re.compile(r"\[:(\^?)(.{0,20}?):\]", re.DOTALL)
 # Letters and their second letters, as Unicode names its general categories; RE2 leaves out Cn, the unassigned.
 _MINORS: Final = {"C": "cfos", "L": "lmotu", "M": "cen", "N": "dlo", "P": "cdefios", "S": "ckmo", "Z": "lps"}
 _CATEGORIES: Final = {major + minor for major, minors in _MINORS.items() for minor in ("", *minors)} | {"Any"}
@@ -332,20 +334,29 @@ class _Reader:
 
     def _class(self) -> Matches:
         is_negated = self._take("^")
-        parts: list[Matches] = []
-        while not (self._next() == "]" and parts):
-            parts.append(self._class_part())
+        ranges: list[tuple[str, str]] = []
+        kinds: dict[str, Matches] = {}  # by how they are written: a class may name the same one thousands of times
+        while not (self._next() == "]" and (ranges or kinds)):
+            start = self.at
+            kind = self._class_kind()
+            if kind is None:
+                ranges.append(self._class_range())
+            else:
+                kinds[self.pattern[start : self.at]] = kind
         self.at += 1
-        # Remembered, because a long class that is repeated would be asked as often for every character.
+        parts = (self._cased(_in_ranges(ranges)), *kinds.values()) if ranges else tuple(kinds.values())
+        # Remembered, because a class that is repeated would be asked as often for every character.
         return lru_cache(CLASS_MEMORY)(_unless(is_negated, lambda char: any(matches(char) for matches in parts)))
 
-    def _class_part(self) -> Matches:
+    def _class_kind(self) -> Matches | None:
+        """[:alpha:], \\d and the like; None when a character or a range stands next."""
         if self._next() == "[" and (found := self._match(_NAMED_CLASS)) is not None:
             if found[2] not in _NAMED:
                 raise InvalidRegularExpression(f"invalid character class range: `{found[0]}`")
             return _unless(bool(found[1]), self._cased(_NAMED[found[2]].__contains__))
-        if self._next() == "\\" and (matches := self._escaped_class()) is not None:
-            return matches
+        return self._escaped_class() if self._next() == "\\" else None
+
+    def _class_range(self) -> tuple[str, str]:
         start = self.at
         first = last = self._class_char()
         if self._next() == "-" and self.pattern[self.at + 1 : self.at + 2] != "]":
@@ -353,7 +364,7 @@ class _Reader:
             last = self._class_char()
             if last < first:
                 raise self._refused("invalid character class range", start)
-        return self._cased(lambda char: first <= char <= last)
+        return first, last
 
     def _class_char(self) -> str:
         if not self._next():
@@ -366,6 +377,24 @@ class _Reader:
 
 def _anything(char: str) -> bool:
     return True
+
+
+def _in_ranges(ranges: list[tuple[str, str]]) -> Matches:
+    """By a binary search, because a class can have thousands of ranges."""
+    merged: list[tuple[str, str]] = []
+    for first, last in sorted(ranges):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    firsts = [first for first, _ in merged]
+    lasts = [last for _, last in merged]
+
+    def matches(char: str) -> bool:
+        at = bisect_right(firsts, char) - 1
+        return at >= 0 and char <= lasts[at]
+
+    return matches
 
 
 def _in_category(name: str) -> Matches:

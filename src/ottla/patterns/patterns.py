@@ -6,25 +6,30 @@ second and all later characters of a kind cost one look into a dictionary, and n
 it can with a matcher that goes back.
 
 1. The whole text must match.
-2. STEPS_LIMIT steps at most, REPEATED_LIMIT of them in repeats (these can all be alive at every character, and so say
+2. Every state that is looked at while a move is made is spent from a budget (budget.py), and a match can be made in
+   pieces of PIECE_STEPS, so that whoever matches for strangers holds nobody up: a move costs up to thousands of states.
+3. STEPS_LIMIT steps at most, REPEATED_LIMIT of them in repeats (these can all be alive at every character, and so say
    what a character may cost), made in WORK_LIMIT turns.
-3. The remembered moves are dropped when they hold MEMORY_LIMIT states, because a pattern can be made whose every move
+4. The remembered moves are dropped when they hold MEMORY_LIMIT states, because a pattern can be made whose every move
    has thousands of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Generator
 from typing import Final
 
-from ottla.broker.patterns.syntax import WORD, Chars, Choice, Group, Matches, Node, Place, Repeat, Sequence, parse
+from ottla.budget import Budget
 from ottla.errors import InvalidRegularExpression
 from ottla.light_tuples import NamedTuple
+from ottla.patterns.syntax import WORD, Chars, Choice, Group, Matches, Node, Place, Repeat, Sequence, parse
 
 STEPS_LIMIT: Final = 10_001  # a pattern of literals alone may be as long as the syntax allows
 REPEATED_LIMIT: Final = 2_000
 WORK_LIMIT: Final = 20_000  # repeats of nothing add no steps, but take time
 MEMORY_LIMIT: Final = 100_000
+MATCH_STEPS: Final = 200_000  # of one text, for who does not say how many
+PIECE_STEPS: Final = 5_000  # one or two milliseconds
 
 
 class Step(NamedTuple):
@@ -35,9 +40,9 @@ class Step(NamedTuple):
     place: str | None = None
 
 
-def compile_pattern(pattern: str) -> Callable[[str], bool]:
-    """Says of a text whether all of it matches; InvalidRegularExpression when the pattern cannot be read."""
-    return Automaton(parse(pattern)).matches
+def compile_pattern(pattern: str) -> Automaton:
+    """InvalidRegularExpression when the pattern cannot be read."""
+    return Automaton(parse(pattern))
 
 
 class Automaton:
@@ -49,40 +54,64 @@ class Automaton:
         self._end = self._add(Step(()))
         self._begin = self._compile(node, self._end)
         self._moves: dict[tuple[frozenset[int], str, str], frozenset[int]] = {}
+        self._sets: dict[frozenset[int], frozenset[int]] = {}
         self._remembered = 0  # states in all moves, and one for every move itself
 
-    def matches(self, text: str) -> bool:
+    def matches(self, text: str, budget: Budget | None = None) -> bool:
+        """Whether all of the text matches; BudgetExceeded when that takes too many steps."""
+        pieces = self.match_in_pieces(text, budget or Budget(MATCH_STEPS, "matching the expression"))
+        while True:
+            try:
+                next(pieces)
+            except StopIteration as end:
+                return bool(end.value)
+
+    def match_in_pieces(self, text: str, budget: Budget) -> Generator[None, None, bool]:
+        """The same, with a pause wherever PIECE_STEPS are used up."""
         states, before = frozenset((self._begin,)), ""
-        for char in text:
+        steps = 0
+        for char in (*text, ""):  # the end of the text is a move too: what it reaches is remembered as any other
             key = (states, _kind(before), char)
             found = self._moves.get(key)
+            steps += 1
             if found is None:
-                found = self._move(states, before, char)
+                left = budget.left
+                found = self._move(states, before, char, budget)
                 self._remember(key, found)
+                steps += left - budget.left
             if not found:
                 return False
+            if steps >= PIECE_STEPS:
+                steps = 0
+                yield
             states, before = found, char
-        return self._end in self._reach(states, before, "")
+        return True
 
     def _remember(self, key: tuple[frozenset[int], str, str], found: frozenset[int]) -> None:
         if self._remembered >= MEMORY_LIMIT:
             self._moves.clear()
+            self._sets.clear()
             self._remembered = 0
         self._moves[key] = found
         self._remembered += len(found) + 1
 
     # -- walking -----------------------------------------------------------------------------------------------------
 
-    def _move(self, states: frozenset[int], before: str, char: str) -> frozenset[int]:
-        reached = (self._steps[at] for at in self._reach(states, before, char))
-        return frozenset(step.states[0] for step in reached if step.matches is not None and step.matches(char))
+    def _move(self, states: frozenset[int], before: str, char: str, budget: Budget) -> frozenset[int]:
+        reached = self._reach(states, before, char, budget)
+        if not char:
+            return frozenset(reached & {self._end})
+        steps = (self._steps[at] for at in reached)
+        moved = frozenset(step.states[0] for step in steps if step.matches is not None and step.matches(char))
+        return self._sets.setdefault(moved, moved)  # the same object, so that a look into the moves compares nothing
 
-    def _reach(self, states: frozenset[int], before: str, after: str) -> set[int]:
+    def _reach(self, states: frozenset[int], before: str, after: str, budget: Budget) -> set[int]:
         """All steps that can be reached without eating a character, between these two ("" is outside of the text)."""
         reached: set[int] = set()
         waiting = list(states)
         while waiting:
             at = waiting.pop()
+            budget.spend()
             if at in reached:
                 continue
             reached.add(at)

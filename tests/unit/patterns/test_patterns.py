@@ -1,14 +1,17 @@
 """Patterns of clients: the same answers as a matcher that goes back, in time that does not explode."""
 
 import re
+import time
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.patterns.patterns import MEMORY_LIMIT, REPEATED_LIMIT, STEPS_LIMIT, Automaton, compile_pattern
-from ottla.broker.patterns.syntax import DEPTH_LIMIT, PATTERN_LIMIT, _orbit, parse
+from ottla.budget import Budget, BudgetExceeded
 from ottla.errors import InvalidRegularExpression
+from ottla.patterns.patterns import MEMORY_LIMIT, PIECE_STEPS, REPEATED_LIMIT, STEPS_LIMIT, Automaton, compile_pattern
+from ottla.patterns.syntax import DEPTH_LIMIT, PATTERN_LIMIT, _orbit, parse
 
 
 @pytest.mark.parametrize(
@@ -79,7 +82,7 @@ from ottla.errors import InvalidRegularExpression
     ],
 )
 def test_a_pattern_matches_whole_texts(pattern, matching, others):
-    matches = compile_pattern(pattern)
+    matches = compile_pattern(pattern).matches
     assert [text for text in matching if not matches(text)] == []
     assert [text for text in others if matches(text)] == []
 
@@ -103,9 +106,9 @@ def test_what_cannot_be_read_or_is_too_much_is_refused(pattern):
 
 def test_no_pattern_makes_a_match_explode():
     text = "a" * 5_000
-    assert not compile_pattern("(a*)*b")(text)
-    assert not compile_pattern("(a|aa)+b")(text)
-    assert not compile_pattern("(.*)(.*)(.*)(.*)(.*)b")(text)
+    assert not compile_pattern("(a*)*b").matches(text)
+    assert not compile_pattern("(a|aa)+b").matches(text)
+    assert not compile_pattern("(.*)(.*)(.*)(.*)(.*)b").matches(text)
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "(.*)*(.*)*(.*)*b", "(a?){200}a{200}b", "[b-z]{1000}|a*b"])
@@ -120,13 +123,13 @@ def test_moves_with_many_ways_are_dropped_before_they_fill_the_memory():
     text = "aab" * 200
     assert not automaton.matches(text)
     assert sum(map(len, automaton._moves.values())) < MEMORY_LIMIT + STEPS_LIMIT
-    assert automaton.matches(text + "b" * 500)
+    assert automaton.matches(text + "b" * 500, Budget(2_000_000, "matching"))
 
 
 def test_the_longest_and_deepest_pattern_is_read():
-    assert compile_pattern("a" * PATTERN_LIMIT)("a" * PATTERN_LIMIT)
-    assert compile_pattern("(a{1000}){2}")("a" * REPEATED_LIMIT)
-    assert compile_pattern("(" * DEPTH_LIMIT + "a" + ")" * DEPTH_LIMIT)("a")
+    assert compile_pattern("a" * PATTERN_LIMIT).matches("a" * PATTERN_LIMIT)
+    assert compile_pattern("(a{1000}){2}").matches("a" * REPEATED_LIMIT)
+    assert compile_pattern("(" * DEPTH_LIMIT + "a" + ")" * DEPTH_LIMIT).matches("a")
 
 
 def test_every_character_is_in_its_own_orbit_and_all_of_an_orbit_agree():
@@ -137,7 +140,7 @@ def test_every_character_is_in_its_own_orbit_and_all_of_an_orbit_agree():
 
 
 def test_a_pattern_with_very_many_moves_forgets_and_goes_on():
-    matches = compile_pattern(".*x")
+    matches = compile_pattern(".*x").matches
     assert matches("".join(map(chr, range(256, 20_000))) + "x")
     assert not matches("".join(map(chr, range(256, 20_000))))
 
@@ -164,6 +167,42 @@ def _joined(inner):
 @given(st.recursive(ATOMS, _joined, max_leaves=8), st.lists(st.text("abZzA0.-_", min_size=1, max_size=6), max_size=6))
 def test_it_agrees_with_pythons_matcher(pattern, texts):
     # Python's $ also holds before a last line break, and its \\B not in an empty text; RE2's are as here.
-    matches, oracle = compile_pattern(pattern), re.compile(pattern, re.ASCII)
+    matches, oracle = compile_pattern(pattern).matches, re.compile(pattern, re.ASCII)
     for text in texts:
         assert matches(text) == (oracle.fullmatch(text) is not None), text
+
+
+def test_a_clever_expression_is_matched_in_pieces_and_within_a_budget():
+    automaton = compile_pattern("(?:.?.?){490}z")
+    budget = Budget(1_000_000, "matching")
+    pieces, left, largest = automaton.match_in_pieces("a" * 249, budget), budget.left, 0
+    with suppress(StopIteration):
+        while True:
+            next(pieces)
+            left, largest = budget.left, max(largest, left - budget.left)
+    assert PIECE_STEPS <= largest < 3 * PIECE_STEPS
+    with pytest.raises(BudgetExceeded):
+        automaton.matches("b" * 249, Budget(10_000, "matching"))
+
+
+@pytest.mark.parametrize("pattern", ["[" + "[:" * 4_999, "[" + "a-b" * 3_332 + "]*", r"[\d\w\s\pL]" * 800, "|" * 9_999])
+def test_the_largest_expressions_are_read_and_matched_at_once(pattern):
+    began = time.thread_time()
+    with suppress(InvalidRegularExpression):
+        compile_pattern(pattern).matches("x" * 50)
+    assert time.thread_time() - began < 0.5  # seconds of CPU, when each part is read to the end from every place
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        ("[c-fa-be-k\\d[:upper:]]", "abcdek7Z", "lz-"),
+        ("[^c-fa-be-k\\d[:upper:]]", "lz-", "abcdek7Z"),
+        ("(?i)[K-Mx]", "klmKLMxX\u212a", "jn"),
+        ("[aa-ca]", "abc", "d"),
+    ],
+)
+def test_a_class_of_ranges_that_overlap(pattern, matching, others):
+    automaton = compile_pattern(pattern)
+    assert [char for char in matching if not automaton.matches(char)] == []
+    assert [char for char in others if automaton.matches(char)] == []

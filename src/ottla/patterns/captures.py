@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from ottla.broker.patterns.patterns import holds
-from ottla.broker.patterns.syntax import Chars, Choice, Group, Matches, Node, Place, Repeat, Sequence, parse
 from ottla.errors import InvalidRegularExpression
 from ottla.light_tuples import NamedTuple
+from ottla.patterns.patterns import holds
+from ottla.patterns.syntax import Chars, Choice, Group, Matches, Node, Place, Repeat, Sequence, parse
 
 STEPS_LIMIT: Final = 2_000
 WORK_LIMIT: Final = 500_000
