@@ -5,7 +5,9 @@
 2. Nothing is acquired before it is sent: with min_bytes above 1 first only sizes are read, until there is enough or the
    time is over.
 3. The answer has slices of files, in whole batches, and says which of their records were acquired.
-4. max_records is for all partitions together. A batch that has begun is acquired to its end, unless the member asked
+4. max_bytes is divided: every partition that has something gets an equal share. Only the first of them answers with a
+   whole batch that is larger than that; without it a large batch would never be read. max_bytes 0 asks for nothing.
+5. max_records is for all partitions together. A batch that has begun is acquired to its end, unless the member asked
    for not one more (share_acquire_mode 1).
 """
 
@@ -145,22 +147,24 @@ class ShareFetching:
 
     def _acquire_all(self) -> list[Found]:
         found: list[Found] = []
-        left, left_bytes = self._request.max_records, self._max_bytes
-        for place, led in list(self._led.items()):
-            if left <= 0 or (left_bytes <= 0 and found):
+        left = self._request.max_records
+        ready = [(place, led) for place, led in self._led.items() if self._next_offset(led) is not None]
+        for place, led in ready:
+            if left <= 0:
                 break
             try:
-                one = self._acquire(place, led, left, left_bytes)
+                one = self._acquire(place, led, left, self._max_bytes // len(ready), at_least_one_batch=not found)
             except BrokerError as error:
                 self._errors[place] = error
                 continue
             if one is not None and one.records is not None:
                 found.append(one)
                 left -= sum([each.last - each.first + 1 for each in one.acquired])
-                left_bytes -= len(one.records)
         return found
 
-    def _acquire(self, place: Place, led: Led, max_records: int, max_bytes: int) -> Found | None:
+    def _acquire(
+        self, place: Place, led: Led, max_records: int, max_bytes: int, *, at_least_one_batch: bool
+    ) -> Found | None:
         request, machine = self._request, led.machine
         is_strict = request.share_acquire_mode == RECORD_LIMIT_MODE
         wanted = Wanted(max_records, request.batch_size, is_strict)
@@ -168,7 +172,9 @@ class ShareFetching:
             offset = self._next_offset(led)
             if offset is None or machine is None:
                 return None
-            read = self._read(led.partition, offset, max_bytes)
+            read = self._read(led.partition, offset, max_bytes, at_least_one_batch=at_least_one_batch)
+            if not len(read.slice) and not at_least_one_batch:
+                return None  # its next batch is larger than its share, and others have something
             batches = read_batches(read.slice, read.aborted, machine.last_wanted(offset, max_records))
             acquired = machine.acquire(
                 self._member_id,
@@ -186,7 +192,12 @@ class ShareFetching:
                 raise UnsupportedForMessageFormat(f"{led.partition.name} has records of an old format at {offset}")
         return None
 
-    def _read(self, partition: Partition, offset: int, max_bytes: int) -> ReadResult:
+    def _read(
+        self, partition: Partition, offset: int, max_bytes: int, *, at_least_one_batch: bool = True
+    ) -> ReadResult:
         return partition.read(
-            offset, max_bytes, read_committed=self._settings.is_read_committed, at_least_one_batch=True
+            offset,
+            max_bytes,
+            read_committed=self._settings.is_read_committed,
+            at_least_one_batch=at_least_one_batch,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 from tests.unit.broker.sharing.share_member import (
     ACCEPT,
@@ -16,7 +18,10 @@ from tests.unit.broker.sharing.share_member import (
     values,
 )
 
+from ottla.broker.coordinators.groups.share.partitions import SharedTopic
 from ottla.errors import (
+    CoordinatorNotAvailable,
+    FencedStateEpoch,
     InvalidRecordState,
     InvalidRequest,
     InvalidShareSessionEpoch,
@@ -193,3 +198,73 @@ def test_an_aborted_transaction_is_seen_only_by_those_who_read_everything(orders
     found = member.fetch_one()
     assert values(found) == ["f"]
     assert acquired(found) == [(7, 8, 1)], "the marker at 7 is acquired, and left out by clients"
+
+
+def test_a_topic_that_a_member_unsubscribed_from_goes_with_that_heartbeat(orders, batch):
+    payments = orders.create_topic("payments")
+    member = Member(orders).join("orders", "payments")
+    later(orders, 10_000)
+    member.heartbeat()
+    assert member.assigned == {orders.topic_id: [0], payments: [0]}
+    Member(orders, 2).join("orders")  # the target was just made: the next one waits for its interval
+    assert member.heartbeat(["payments"]).error_code == 0
+    assert member.assigned == {payments: [0]}
+
+
+def test_max_bytes_of_zero_asks_for_nothing(orders):
+    member = Member(orders).join("orders")
+    assert acquired(member.fetch_one(max_bytes=0)) == []
+    assert acquired(member.fetch_one()) == [(0, 4, 1)]
+
+
+def test_max_bytes_is_divided_over_the_partitions_that_have_something(make_broker, batch):
+    broker = make_broker(**{"share.coordinator.state.topic.num.partitions": "3"})
+    broker.topic_id = broker.create_topic("orders", partitions=3)
+    set_group(broker, share_auto_offset_reset="earliest")
+    small = batch("x")
+    for partition in range(3):
+        for _ in range(6):
+            broker.produce("orders", batch("x"), partition=partition)
+    member = Member(broker).join("orders")
+    found = {
+        each.partition_index: acquired(each)
+        for topic in member.fetch(max_bytes=6 * len(small)).responses
+        for each in topic.partitions
+    }
+    assert found == {0: [(0, 1, 1)], 1: [(0, 1, 1)], 2: [(0, 1, 1)]}
+
+
+def test_only_the_first_partition_answers_with_a_batch_that_is_too_large(make_broker, batch):
+    broker = make_broker(**{"share.coordinator.state.topic.num.partitions": "3"})
+    broker.topic_id = broker.create_topic("orders", partitions=2)
+    set_group(broker, share_auto_offset_reset="earliest")
+    for partition in range(2):
+        broker.produce("orders", batch("x" * 1000), partition=partition)
+    member = Member(broker).join("orders")
+    answered = [
+        each for topic in member.fetch(max_bytes=100).responses for each in topic.partitions if each.acquired_records
+    ]
+    assert len(answered) == 1
+    assert acquired(member.fetch_one(max_bytes=100)) == [(0, 0, 1)], "the other one, with the next fetch"
+
+
+def test_initializations_that_cross_are_no_warning(orders, caplog):
+    Member(orders).join("orders")
+    group = orders.broker.groups.share_group("workers")
+    topics = {orders.topic_id: SharedTopic("orders", frozenset([0]))}
+    index = orders.broker.groups.partition_of("workers")
+    late = FencedStateEpoch("the state epoch is 2, not 1")
+
+    def initialized(error):
+        orders.do(
+            lambda: orders.broker.groups.runtime.notify(
+                index, lambda shard, now_ms: shard.shares.initialized(group.group_id, topics, error, now_ms)
+            )
+        )
+
+    initialized(late)
+    initialized(CoordinatorNotAvailable("it is begun all the same"))
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    group.partitions = group.partitions.without([orders.topic_id])
+    initialized(CoordinatorNotAvailable("nobody there"))
+    assert "could not be initialized" in caplog.text

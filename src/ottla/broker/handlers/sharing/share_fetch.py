@@ -63,7 +63,7 @@ async def handle(broker: Broker, request: ShareFetchRequest, context: RequestCon
             if each.acknowledgement_batches:
                 acknowledging.begin(Place(topic.topic_id, each.partition_index), each.acknowledgement_batches)
     found: list[Found] = []
-    if session is not None and not request.is_renew_ack and request.max_records > 0:
+    if session is not None and not request.is_renew_ack and request.max_records > 0 and request.max_bytes > 0:
         found = await _fetch(broker, request, context, session, refused)
     kept = await acknowledging.errors()
     if session is None:

@@ -4,7 +4,8 @@
     group epoch    moves when what the group reads changed, in the group or in the cluster
     partitions     that the share coordinator does not have yet: it is asked for them (InitializeStates) first
     target         is made when the group epoch moved, of the partitions that the share coordinator has
-    the member     has its target at once: a partition may have several readers, so nobody need give up anything first
+    the member     has its target at once: a partition may have several readers, so nobody need give up anything first;
+                   what it unsubscribed from goes with the heartbeat that says so
 
 1. A member gets its partitions when it joins, when it reports its topics, and when they changed.
 2. A member one epoch behind did not get our answer, and is accepted. Every other epoch but the current one and 0 is
@@ -108,7 +109,7 @@ def heartbeat(
     if begin and (partitions := draft.group.partitions.with_initializing(begin)) != draft.group.partitions:
         draft.write(partitions_record(request.group_id, partitions))
     update_target(draft, environment)
-    reconciled = _reconcile(draft, draft.group.members[after.member_id])
+    reconciled = _reconcile(draft, draft.group.members[after.member_id], environment.cluster)
     answer = _answer(request, before, reconciled, environment.settings)
     effects: list[Effect | InitializeStates] = [
         Write(tuple(draft.records), (Reply(token, answer),), failing(token, heartbeat_error)),
@@ -235,9 +236,14 @@ def _assignable(group: ShareGroup) -> dict[bytes, frozenset[int]]:
     return {topic_id: topic.partitions for topic_id, topic in group.partitions.initialized.items()}
 
 
-def _reconcile(draft: Draft[ShareGroup], member: ShareMember) -> ShareMember:
+def _reconcile(draft: Draft[ShareGroup], member: ShareMember, cluster: ClusterView) -> ShareMember:
+    """Let the member have its target, but nothing that it is not subscribed to any more: the next target, which knows
+    that, may be seconds away (assignment_interval_ms)."""
     group = draft.group
     target = group.targets.get(member.member_id, NOTHING)
+    if group.assignment_epoch < group.epoch:
+        subscribed = topic_ids(cluster, member.topics)
+        target = {topic_id: partitions for topic_id, partitions in target.items() if topic_id in subscribed}
     if member.epoch == group.assignment_epoch and member.assigned == target:
         return member
     reconciled = replace(member, epoch=group.assignment_epoch, previous_epoch=member.epoch, assigned=dict(target))

@@ -34,7 +34,7 @@ from ottla.broker.coordinators.groups.share.records import KINDS, epoch_record
 from ottla.broker.coordinators.groups.timers import SessionTimer
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.settings.group_level import ShareGroupSettings
-from ottla.errors import NONE, BrokerError, GroupIdNotFound
+from ottla.errors import NONE, BrokerError, FencedStateEpoch, GroupIdNotFound
 from ottla.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
 from ottla.protocol.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from ottla.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
@@ -173,7 +173,12 @@ class ShareGroupProtocol(GroupProtocol[ShareGroup]):
         group.being_initialized -= done
         group.is_covered = False
         if error is not None:
-            log.warning("group %s: its share partitions could not be initialized: %s", group_id, error)
+            # Fenced is who was overtaken by a later one, of this group, that has begun the same partitions.
+            is_begun = (
+                isinstance(error, FencedStateEpoch) or group.partitions.with_initialized(topics) == group.partitions
+            )
+            level = logging.DEBUG if is_begun else logging.WARNING
+            log.log(level, "group %s: its share partitions could not be initialized: %s", group_id, error)
             return []
         record = partitions_record(group_id, group.partitions.with_initialized(topics))
         return [Write((record,), (), _logged(group_id, "initialized share partitions could not be written"))]
