@@ -24,6 +24,7 @@ from ottla.broker.cluster.policies import NO_POLICIES, Policies, refusing_faults
 from ottla.broker.cluster.producer_id_source import ProducerIdSource
 from ottla.broker.cluster.topics_on_demand import TopicsOnDemand
 from ottla.broker.coordinators.list import Coordinators
+from ottla.broker.coordinators.loads import Loads
 from ottla.broker.fetch.sessions import FetchSessions
 from ottla.broker.observe.counts import BrokerCounts
 from ottla.broker.observe.log_levels import LogLevels, set_levels
@@ -31,6 +32,7 @@ from ottla.broker.observe.request_metrics import RequestMetrics
 from ottla.broker.observe.topic_metrics import TopicMetrics
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.connections import ConnectionRates
+from ottla.broker.replication.corruption import Corruption
 from ottla.broker.replication.manager import Logs, ReplicaManager
 from ottla.broker.replication.partition import Partition
 from ottla.broker.replication.progress import PartitionProgress
@@ -137,6 +139,8 @@ class Broker:
         self._directory_failed = directory_failed
         self.progress = self._make_progress(pool)
         self.replicas = self._make_replicas(logs)
+        self.corruption = Corruption(self)
+        self.loads = Loads(self.background, clock.monotonic_ms)
         self.coordinators = Coordinators(self)
         self.link = make_link(self)
         self.peers = Peers(self)
@@ -341,10 +345,11 @@ class Broker:
         self._directory_failed()
 
     def take_offline(self, partition: Partition, error: KafkaStorageError) -> None:
-        """The disk under a partition failed: pending requests get the error, and nothing is served from it any more."""
+        """The disk under a partition failed, or lost some of it: pending requests get the error, and nothing is served
+        from it any more."""
         if partition.offline is not None:
             return
-        log.error("%s: the disk failed, the partition is offline: %s", partition.name, error)
+        log.error("%s is offline here: %s", partition.name, error)
         partition.offline = error
         self.link.directory_failed()
         self.progress.flushed(partition)
@@ -362,6 +367,7 @@ class Broker:
     def stop(self) -> None:
         """Answer everybody who waits; the owner then waits for `is_quiet` and closes the logs."""
         self.deadlines.cancel()
+        self.loads.stop()
         self.progress.close()
         self.pacing.stop()
 

@@ -112,9 +112,12 @@ class Server:
     async def start(self) -> ServerInfo:
         try:
             self.info = await self._start()
+            # Clients are answered meanwhile; those of a coordinator that is being loaded hear that.
+            await self.broker.loads.wait()
         except BaseException:
             await self._stack.aclose()
             raise
+        self._is_ready = True
         return self.info
 
     async def stop(self) -> None:
@@ -189,7 +192,6 @@ class Server:
         acceptor.release()
         if gate is not None:
             gate.open()
-        self._is_ready = True
         return self._make_info(broker_id, cluster_id, endpoints)
 
     def _make_info(self, broker_id: int, cluster_id: str, endpoints: tuple[model.Endpoint, ...]) -> ServerInfo:

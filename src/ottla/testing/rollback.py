@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ottla.broker.broker import Broker
-from ottla.broker.coordinators.internal_partition import CoordinatorPartition
 from ottla.cluster.changes import RemoveTopic
 from ottla.cluster.plan import Plan
 from ottla.values import TopicPartition
@@ -25,7 +24,6 @@ async def forget_since(broker: Broker, end_offsets: Mapping[TopicPartition, int]
         partition.log.truncate_to(end, now_ms)
         coordinator = broker.coordinators.of_topic(partition.name.topic)
         if coordinator is not None:
-            coordinator.runtime.unload(partition.name.partition)
-            appended = broker.progress.appended
-            coordinator.runtime.load(partition.name.partition, CoordinatorPartition(partition, appended))
+            coordinator.load(partition)
         broker.progress.advanced(partition)
+    await broker.loads.wait()

@@ -6,19 +6,23 @@ apply_moves     partitions came, went, or have another leader: replication, wait
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordinators.internal_partition import CoordinatorPartition
 from ottla.broker.replication.moves import Moves
 from ottla.broker.requests.pacing import Pace
 from ottla.cluster.changes import AddPartitions, AlterConfig, Change, ChangePartition, CreateTopic, RemoveTopic
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import ResourceType
 from ottla.storage.settings import TopicSettings
+from ottla.values import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+
+log = logging.getLogger(__name__)
 
 
 def apply_image(broker: Broker, image: ClusterImage, changes: Sequence[Change]) -> set[str] | None:
@@ -65,27 +69,46 @@ def apply_topic_settings(broker: Broker, topics: set[str] | None) -> None:
 
 
 async def apply_moves(broker: Broker, moves: Moves, pace: Pace) -> None:
+    """Partition by partition, so that a failure stays with its own. Coordinators are only begun to be loaded here."""
     broker.link.replication.apply(moves)
     # Also of topics that left the image before: they were counted as long as their partitions were here.
     _forget_counters(broker, {name.topic for name in moves.removed})
     for name in [*moves.removed, *(each.name for each in moves.followers)]:
-        broker.forget_shared(name)
-        broker.progress.forget(name)
-        coordinator = broker.coordinators.of_topic(name.topic)
-        if coordinator is not None:
-            coordinator.runtime.unload(name.partition)
+        with _alone(name):
+            _leave(broker, name)
+        await pace.step()
+    for name in moves.removed:
+        broker.corruption.forget(name)
     for partition in moves.new_leaders:
-        broker.forget_shared(partition.name)
-        coordinator = broker.coordinators.of_topic(partition.name.topic)
-        if coordinator is not None:
-            coordinator.runtime.unload(partition.name.partition)  # what was led in an earlier epoch begins again
-            coordinator.runtime.load(
-                partition.name.partition, CoordinatorPartition(partition, broker.progress.appended)
-            )
+        with _alone(partition.name):
+            broker.forget_shared(partition.name)
+            coordinator = broker.coordinators.of_topic(partition.name.topic)
+            if coordinator is not None:
+                coordinator.load(partition)
+        await pace.step()
     for partition in moves.new_leaders:
-        broker.progress.appended(partition)
+        with _alone(partition.name):
+            broker.progress.appended(partition)
         await pace.step()
     broker.deadlines.arm()
+
+
+def _leave(broker: Broker, name: TopicPartition) -> None:
+    """The partition is gone from here, or led by another broker."""
+    broker.forget_shared(name)
+    broker.progress.forget(name)
+    coordinator = broker.coordinators.of_topic(name.topic)
+    if coordinator is not None:
+        coordinator.runtime.unload(name.partition)
+
+
+@contextmanager
+def _alone(name: TopicPartition) -> Iterator[None]:
+    """What fails here is about this partition, and no reason to leave others undone."""
+    try:
+        yield
+    except Exception:
+        log.exception("%s is not what it was to be: this partition alone is not served rightly", name)
 
 
 def topics_of(before: ClusterImage, after: ClusterImage, changes: Sequence[Change]) -> set[str] | None:

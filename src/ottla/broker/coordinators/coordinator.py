@@ -10,18 +10,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from ottla.broker.coordinators.effects import Shard
+from ottla.broker.coordinators.internal_partition import CoordinatorPartition
 from ottla.broker.coordinators.placement import partition_for_name
 from ottla.broker.coordinators.runtime import Runtime
+from ottla.broker.replication.partition import Partition
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.pacing import Pace
 from ottla.broker.requests.running import Work
 from ottla.cluster.image import ClusterImage
 from ottla.errors import BrokerError, CoordinatorNotAvailable
 from ottla.protocol.schema import Message
+from ottla.storage.log.whole_log import Rotten
 from ottla.storage.producers.check import VerificationGuard
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
 
 S = TypeVar("S", bound=Shard)
 R = TypeVar("R", bound=Message)
@@ -32,13 +38,16 @@ Method: TypeAlias = Callable[[S, int, R, RequestContext, int], Sequence[object]]
 
 
 class Coordinator(Generic[S]):
-    def __init__(self, topic: str, runtime: Runtime[S], image: Callable[[], ClusterImage]) -> None:
+    serves_remains: bool
+    """Whether what is left of a partition, when some of it cannot be read, is a state that may be served."""
+
+    def __init__(self, topic: str, runtime: Runtime[S], broker: Broker) -> None:
         self.topic = topic
         self.runtime = runtime
-        self._image = image
+        self._broker = broker
 
     def partition_of(self, name: str) -> int:
-        count = self._image().partition_count(self.topic)
+        count = self._broker.image.partition_count(self.topic)
         if count is None:
             raise CoordinatorNotAvailable(f"{self.topic} does not exist yet")
         return partition_for_name(name, count)
@@ -105,6 +114,28 @@ class Coordinator(Generic[S]):
             self.runtime.call(index, lambda shard, token, now_ms: method(shard, token, request, context, now_ms))
             for index, _ in list(self.runtime.shards())
         ]
+
+    def load(self, partition: Partition) -> None:
+        """This broker leads a partition of the topic, in a new epoch: what it had in an earlier one begins again."""
+        index = partition.name.partition
+        self.runtime.unload(index)
+        self.runtime.load(index, CoordinatorPartition(partition, self._broker.progress.appended))
+
+    def unreadable(self, index: int, rotten: Rotten) -> bool:
+        """Part of a partition cannot be read: whether the rest is to be served. Not when another replica takes over."""
+        partition = self._broker.replicas.get((self.topic, index))
+        if partition is None:
+            return False
+        return (
+            not self._broker.corruption.report(
+                partition, rotten.file, rotten.offset, rotten.error, self.without(rotten)
+            )
+            and self.serves_remains
+        )
+
+    def without(self, rotten: Rotten) -> str:
+        """What it means for users that this cannot be read, and what they can do."""
+        raise NotImplementedError
 
     def topics_changed(self, deleted: list[tuple[str, bytes]], changed: set[str] | None) -> None:
         """Topics (name and id) were deleted, others changed; None is any of them."""

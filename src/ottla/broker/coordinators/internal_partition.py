@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from ottla.broker.replication.partition import ACKS_ALL, Partition
 from ottla.records import RecordBatch
 from ottla.storage.log.origin import AppendOrigin
+from ottla.storage.log.whole_log import Rotten
 from ottla.storage.producers.check import VerificationGuard
 
 
@@ -36,5 +37,5 @@ class CoordinatorPartition:
         self._appended(self._partition)
         return result.next_offset
 
-    def read_batches(self) -> Iterator[RecordBatch]:
+    def read_batches(self) -> Iterator[RecordBatch | Rotten]:
         return self._partition.read_batches()

@@ -15,9 +15,13 @@ broker leads.
 5. Replies that wait longer than the write time-out (offsets.commit.timeout.ms for groups) become what the shard says to
    RequestTimedOut: a follower that is down must not keep members waiting until they lose their place. The records stay
    where they are, and are committed when the follower is back or out of the in-sync set.
-6. Loading is a replay of the log from its start: the same `replay` as in daily work. What it leaves for others to do
-   (markers) waits until all that was replayed is committed.
-7. Shards hear the wall clock, because its time is kept in logs, and set timers by it. Here a timer becomes so many
+6. Loading is a replay of the log from its start, in slices (loads.py): the same `replay` as in daily work. What it
+   leaves for others to do (markers) waits until all that was replayed is committed. A marker that is appended meanwhile
+   is replayed once: as long as the log is being read, by that; from then on by `replay_marker`. Events that nobody
+   waits for are kept until the load has ended. A load that was overtaken (unloaded, loaded again) ends without effect.
+7. A partition that cannot be read in full is the coordinator's to judge (`unreadable`): go on with what is around it,
+   or answer COORDINATOR_NOT_AVAILABLE for this partition. Whatever else fails in a load stays with its partition, too.
+8. Shards hear the wall clock, because its time is kept in logs, and set timers by it. Here a timer becomes so many
    milliseconds from now on a clock that never jumps: a wall clock that is set right must not end every session at once.
 """
 
@@ -39,10 +43,12 @@ from ottla.broker.coordinators.effects import (
     Token,
     Write,
 )
+from ottla.broker.coordinators.loads import Load, Loads
 from ottla.broker.waiting.timer_wheel import TimerWheel
 from ottla.errors import (
     BrokerError,
     CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
     KafkaStorageError,
     NotCoordinator,
     NotLeaderOrFollower,
@@ -50,9 +56,10 @@ from ottla.errors import (
 )
 from ottla.light_tuples import NamedTuple
 from ottla.protocol.schema import Message
-from ottla.protocol.stored import decode_key, decode_value, encode_key, encode_value, split_lead
+from ottla.protocol.stored import StoredKinds, encode_key, encode_value
 from ottla.records import BatchBuilder, RecordBatch
 from ottla.records.control import read_marker
+from ottla.storage.log.whole_log import Rotten
 from ottla.storage.producers.check import VerificationGuard
 
 log = logging.getLogger(__name__)
@@ -60,6 +67,8 @@ log = logging.getLogger(__name__)
 S = TypeVar("S", bound=Shard)
 
 BATCH_LIMIT_BYTES = 1 << 30  # the topic's max.message.bytes decides, not the builder
+RECORDS_AT_ONCE: Final = 16  # between two places where a load can pause
+LOADING_PATIENCE_MS: Final = 100  # so much later a timer fires whose shard is being loaded
 WRITES: Final = "writes that wait too long"  # a timer of the runtime's own, beside those of the shard
 
 
@@ -75,8 +84,8 @@ class InternalPartition(Protocol):
     def append_internal(self, batch: bytearray, now_ms: int, guard: VerificationGuard | None) -> int:
         """Append one batch as coordinator; returns the offset after it. Raises BrokerError."""
 
-    def read_batches(self) -> Iterator[RecordBatch]:
-        """Every batch from the start of the log."""
+    def read_batches(self) -> Iterator[RecordBatch | Rotten]:
+        """Every batch from the start of the log to where it ends by then, and what cannot be read."""
 
 
 class _Waiting(NamedTuple):
@@ -94,7 +103,10 @@ class _Place(Generic[S]):
     def __init__(self, shard: S, partition: InternalPartition, number: int) -> None:
         self.shard = shard
         self.partition = partition
+        self.is_replayed = False  # all that is in the log, and from then on what is appended
         self.is_loaded = False
+        self.failure: CoordinatorNotAvailable | None = None  # why it never will be
+        self.missed: list[Callable[[S, int], Sequence[object]]] = []  # events since its load began
         self.number = number
         self.uncommitted: deque[_Waiting] = deque()
 
@@ -109,17 +121,22 @@ class Runtime(Generic[S]):
         now_ms: Callable[[], int],
         monotonic_ms: Callable[[], float],
         write_timeout_ms: Callable[[], int],
+        loads: Loads,
+        unreadable: Callable[[int, Rotten], bool],
         other_effect: Callable[[int, object], None] | None = None,
         wake: Callable[[], None] | None = None,
     ) -> None:
-        """`kinds` maps the class of every stored key to the class of its value. `wake` is called when a timer is set
+        """`kinds` maps the class of every stored key to the class of its value. `unreadable` hears what of a partition
+        cannot be read, and says whether the rest of it is a state to go on with. `wake` is called when a timer is set
         that comes before all others."""
         self._name = name
         self._make_shard = make_shard
-        self._kinds = kinds
+        self._kinds = StoredKinds(kinds)
         self._now_ms = now_ms
         self._monotonic_ms = monotonic_ms
         self._write_timeout_ms = write_timeout_ms
+        self._loading = loads
+        self._unreadable = unreadable
         self._other_effect = other_effect
         self._wake = wake
         self._places: dict[int, _Place[S]] = {}
@@ -165,7 +182,11 @@ class Runtime(Generic[S]):
     def notify(self, index: int, event: Callable[[S, int], Sequence[object]]) -> None:
         """Notify the shard of something that nobody waits for; nothing happens when it is not here."""
         place = self._places.get(index)
-        if place is not None and place.is_loaded:
+        if place is None or place.failure is not None:
+            return
+        if not place.is_loaded:
+            place.missed.append(event)
+        else:
             self._carry_out(index, place, event(place.shard, self._now_ms()))
 
     def shard_of(self, index: int) -> S:
@@ -177,18 +198,29 @@ class Runtime(Generic[S]):
             if place.is_loaded:
                 yield index, place.shard
 
+    def all_shards(self) -> Iterator[tuple[int, S]]:
+        """Those too that are being loaded."""
+        for index, place in self._places.items():
+            if place.failure is None:
+                yield index, place.shard
+
     def partition_states(self) -> Counter[str]:
-        """How many partitions are loading or active."""
-        return Counter("active" if place.is_loaded else "loading" for place in self._places.values())
+        """How many partitions are loading, active or failed."""
+        return Counter(
+            "active" if place.is_loaded else "loading" if place.failure is None else "failed"
+            for place in self._places.values()
+        )
 
     @property
     def is_loading(self) -> bool:
-        return any(not place.is_loaded for place in self._places.values())
+        return any(not place.is_loaded and place.failure is None for place in self._places.values())
 
     def _place(self, index: int) -> _Place[S]:
         place = self._places.get(index)
         if place is None:
             raise NotCoordinator(f"partition {index} of {self._name} is led elsewhere")
+        if place.failure is not None:
+            raise place.failure
         if not place.is_loaded:
             raise CoordinatorLoadInProgress(f"partition {index} of {self._name}")
         return place
@@ -307,9 +339,11 @@ class Runtime(Generic[S]):
     def expire_due(self, monotonic_ms: float) -> None:
         for index, number, key in self._timers.pop_due(int(monotonic_ms)):
             place = self._places.get(index)
-            if place is None or not place.is_loaded or place.number != number:
+            if place is None or place.number != number or place.failure is not None:
                 continue
-            if key == WRITES:
+            if not place.is_loaded:
+                self._timers.set((index, number, key), monotonic_ms + LOADING_PATIENCE_MS)
+            elif key == WRITES:
                 self._refuse_late_writes(index, place, monotonic_ms)
             else:
                 self._carry_out(index, place, place.shard.timer_fired(key, self._now_ms()))
@@ -317,19 +351,83 @@ class Runtime(Generic[S]):
     # -- coming and going --------------------------------------------------------------------------------------------
 
     def load(self, index: int, partition: InternalPartition) -> None:
-        """This broker leads the partition now: replay its log, then serve."""
-        began_ms = self._monotonic_ms()
+        """This broker leads the partition now: replay its log, then serve. Returns at once; `Loads` does the rest."""
         self._loads += 1
         place = self._places[index] = _Place(self._make_shard(index, partition), partition, self._loads)
-        count = 0
-        for batch in partition.read_batches():
-            count += self._replay_batch(place.shard, batch)
-        place.is_loaded = True
+        self._loading.start(self._load(index, place))
+
+    def _load(self, index: int, place: _Place[S]) -> Load:
+        began_ms = self._monotonic_ms()
+        try:
+            yield from self._replay_log(index, place)
+            if self._places.get(index) is place and place.failure is None:
+                yield from self._carry_out_loaded(index, place)
+        except Exception as error:
+            if self._places.get(index) is place:
+                self._give_up(index, place, error)
+            return
+        if self._places.get(index) is not place or place.failure is not None:
+            return
         took_ms = self._monotonic_ms() - began_ms
         self.load_ms = [self.load_ms[0] + 1, self.load_ms[1] + took_ms, max(self.load_ms[2], took_ms)]
+        self._finish_load(index, place)
+
+    def _replay_log(self, index: int, place: _Place[S]) -> Load:
+        count, rotten = 0, 0
+        for batch in place.partition.read_batches():
+            if isinstance(batch, Rotten):
+                rotten += 1
+                if not self._unreadable(index, batch):
+                    self._refuse_all(index, place, batch)
+                    return
+            else:
+                for records in self._replay_batch(index, place.shard, batch, after_rot=bool(rotten)):
+                    count += records
+                    yield
+                    if self._places.get(index) is not place:
+                        return
+            yield
+            if self._places.get(index) is not place:
+                return
+        # Nothing may come between the last look at the end of the log and this: what is appended from now on is
+        # replayed by who appends it.
+        place.is_replayed = True
         log.debug("%s-%d: %d records replayed", self._name, index, count)
+
+    def _carry_out_loaded(self, index: int, place: _Place[S]) -> Load:
         # What was replayed may not be committed yet: another crash could take a decision away that is spread already.
-        self._carry_out(index, place, place.shard.loaded(self._now_ms()), waits_for=partition.log_end_offset)
+        waits_for = place.partition.log_end_offset
+        for effects in place.shard.loaded(self._now_ms()):
+            self._carry_out(index, place, effects, waits_for=waits_for)
+            yield
+            if self._places.get(index) is not place:
+                return
+
+    def _finish_load(self, index: int, place: _Place[S]) -> None:
+        place.is_loaded = True
+        missed, place.missed = place.missed, []
+        for event in missed:
+            self.notify(index, event)
+
+    def _refuse_all(self, index: int, place: _Place[S], rotten: Rotten) -> None:
+        if self._places.get(index) is place:  # or it went to another broker just now
+            place.failure = CoordinatorNotAvailable(
+                f"{self._name}-{index} cannot be read from offset {rotten.offset} on ({rotten.file}: {rotten.error}); "
+                "the log of the broker says what to do"
+            )
+
+    def _give_up(self, index: int, place: _Place[S], error: Exception) -> None:
+        """Only this partition has no coordinator; who asks is told to come again."""
+        is_known = isinstance(error, BrokerError)
+        log.error(
+            "%s-%d could not be loaded; what is kept there has no coordinator until this broker is restarted, or "
+            "another one leads the partition: %s",
+            self._name,
+            index,
+            error,
+            exc_info=None if is_known else error,
+        )
+        place.failure = CoordinatorNotAvailable(f"{self._name}-{index} could not be loaded: {error}")
 
     def unload(self, index: int) -> None:
         place = self._places.pop(index, None)
@@ -347,12 +445,13 @@ class Runtime(Generic[S]):
     def replay_marker(self, index: int, *, producer_id: int, producer_epoch: int, committed: bool) -> None:
         """A transaction marker was written into this partition."""
         place = self._places.get(index)
-        if place is not None and place.is_loaded:
+        if place is not None and place.is_replayed and place.failure is None:
             place.shard.replay_end_of_transaction(
                 producer_id=producer_id, producer_epoch=producer_epoch, committed=committed
             )
 
-    def _replay_batch(self, shard: S, batch: RecordBatch) -> int:
+    def _replay_batch(self, index: int, shard: S, batch: RecordBatch, *, after_rot: bool) -> Iterator[int]:
+        """Returns now and then how many records were replayed since."""
         if batch.is_control:
             for record in batch:
                 marker = read_marker(record.key, record.value)
@@ -360,25 +459,30 @@ class Runtime(Generic[S]):
                     shard.replay_end_of_transaction(
                         producer_id=batch.producer_id, producer_epoch=batch.producer_epoch, committed=marker.commit
                     )
-            return 0
+            return
         producer_id = batch.producer_id if batch.is_transactional else -1
+        producer_epoch, read = batch.producer_epoch, self._kinds.read
         count = 0
-        for record in batch:
-            stored = self._read(record.key, record.value)
-            if stored is not None:
-                shard.replay(stored, offset=record.offset, producer_id=producer_id, producer_epoch=batch.producer_epoch)
-                count += 1
-        return count
-
-    def _read(self, key: bytes | None, value: bytes | None) -> StoredRecord | None:
-        if key is None:
-            raise KafkaStorageError(f"{self._name} holds a record without key")
-        stored_key = decode_key(self._kinds, key)
-        if stored_key is None:
-            return None
-        if value is None:
-            return StoredRecord(stored_key, None)
-        return StoredRecord(stored_key, decode_value(self._kinds[type(stored_key)], value), split_lead(value)[0])
+        for offset, _, key, value, _ in batch.tuples():
+            if key is None:
+                raise KafkaStorageError(f"{self._name}-{index} holds a record without key at offset {offset}")
+            found = read(key, value)
+            if found is None:
+                continue
+            try:
+                shard.replay(
+                    StoredRecord(*found), offset=offset, producer_id=producer_id, producer_epoch=producer_epoch
+                )
+            except Exception as error:
+                if not after_rot:
+                    raise
+                # It builds on what could not be read.
+                log.error("%s-%d: the record at offset %d is left out: %r", self._name, index, offset, error)
+            count += 1
+            if count == RECORDS_AT_ONCE:
+                yield count
+                count = 0
+        yield count
 
 
 def _batch_of(write: Write, now_ms: int) -> bytearray:

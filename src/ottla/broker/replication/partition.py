@@ -23,20 +23,20 @@ from ottla.errors import (
     UnknownLeaderEpoch,
 )
 from ottla.light_dataclasses import replace
-from ottla.records import RecordBatch, RecordStream
+from ottla.records import RecordBatch
 from ottla.records.checks import PlacedBatch, RecordsCheck
 from ottla.storage.files import Buffer
 from ottla.storage.log.append import AppendResult
 from ottla.storage.log.origin import AppendOrigin
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.read import ReadResult, UpTo
+from ottla.storage.log.whole_log import Rotten, read_whole
 from ottla.storage.producers.check import VerificationGuard
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
 
 NO_EPOCH = -1
 ACKS_ALL = -1
-READ_BYTES = 1 << 20
 
 
 class Partition:
@@ -286,18 +286,6 @@ class Partition:
     def log_end_offset(self) -> int:
         return self.end.log_end_offset
 
-    def read_batches(self) -> Iterator[RecordBatch]:
-        """Every batch of the log, for a coordinator that is being loaded."""
-        offset = self.log.log_start_offset
-        while offset < self.log.log_end_offset:
-            found = self.log.read(offset, READ_BYTES, up_to="log_end", at_least_one_batch=True)
-            next_offset = offset
-            for batch in RecordStream(found.slice.read()):
-                assert isinstance(batch, RecordBatch), "internal topics never held old message sets"
-                batch.check()
-                if batch.last_offset >= offset:
-                    yield batch
-                next_offset = batch.next_offset
-            if next_offset == offset:
-                raise KafkaStorageError(f"{self.name} has no batch at offset {offset}")
-            offset = next_offset
+    def read_batches(self) -> Iterator[RecordBatch | Rotten]:
+        """Every batch of the log, for a coordinator that is being loaded, and what cannot be read."""
+        return read_whole(lambda: self.log)

@@ -10,7 +10,7 @@ A record type that we do not know comes from a newer broker: decode_key gives No
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from ottla.errors import MalformedMessage
@@ -35,6 +35,28 @@ def decode_key(kinds: Iterable[type[Message]], buffer: Buffer) -> Message | None
         if kind.record_type == record_type:
             return first_uses.decode(kind, 0, body)
     return None
+
+
+class StoredKinds:
+    """The kinds of records of one internal topic, for who reads many."""
+
+    def __init__(self, kinds: Mapping[type[Message], type[Message]]) -> None:
+        """The class of every key, with the class of its value."""
+        self._by_type = {key.record_type: (key, value) for key, value in kinds.items()}
+
+    def read(self, key: bytes, value: bytes | None) -> tuple[Message, Message | None, int] | None:
+        """The key, the value and its version; a value of None has version 0. None when we do not know the kind."""
+        record_type, body = split_lead(key)
+        found = self._by_type.get(record_type)
+        if found is None:
+            return None
+        stored_key = first_uses.decode(found[0], 0, body)
+        if value is None:
+            return stored_key, None, 0
+        version, body = split_lead(value)
+        if version not in found[1].versions:
+            raise MalformedMessage(f"{found[1].__name__} of version {version}; known are {found[1].versions}")
+        return stored_key, first_uses.decode(found[1], version, body), version
 
 
 def encode_value(value: Message, version: int) -> bytes:

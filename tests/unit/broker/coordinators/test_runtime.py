@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from ottla.broker.coordinators.effects import Reply, SetTimer, StoredRecord, Write
+from ottla.broker.coordinators.loads import Loads
 from ottla.broker.coordinators.runtime import InternalPartition, Runtime
 from ottla.broker.requests.running import Background
 from ottla.errors import BrokerError, NotCoordinator, NotLeaderOrFollower, RequestTimedOut
 from ottla.protocol.messages.end_txn import EndTxnResponse
 from ottla.protocol.stored.transactions import TransactionLogKey, TransactionLogValue
 from ottla.records import RecordBatch
+from ottla.storage.log.whole_log import Rotten
 from ottla.storage.producers.check import VerificationGuard
 
 INDEX = 3
@@ -54,7 +56,7 @@ class SpreadingShard:
     def replay_end_of_transaction(self, *, producer_id: int, producer_epoch: int, committed: bool) -> None: ...
 
     def loaded(self, now_ms: int) -> Sequence[Any]:
-        return ["spread"] if self.replayed else []
+        return [["spread"]] if self.replayed else []
 
     def timer_fired(self, key: Any, now_ms: int) -> Sequence[Any]:
         self.fired.append(key)
@@ -70,6 +72,9 @@ class Bench:
         self.now_ms = 0  # of a clock that never jumps
         self.wall_is_ahead_ms = 0
         self.partition = HandMovedPartition()
+        self.loads = Loads(Background(), lambda: self.now_ms)
+        self.rotten: list[Rotten] = []
+        self.goes_on = True
         self.spread: list[tuple[int, Any]] = []
         self.wakes: list[int | None] = []
         self.runtime: Runtime[SpreadingShard] = Runtime(
@@ -79,10 +84,16 @@ class Bench:
             now_ms=lambda: self.now_ms + self.wall_is_ahead_ms,
             monotonic_ms=lambda: self.now_ms,
             write_timeout_ms=lambda: TIMEOUT_MS,
+            loads=self.loads,
+            unreadable=self.unreadable,
             other_effect=lambda index, effect: self.spread.append((index, effect)),
             wake=lambda: self.wakes.append(self.runtime.next_due_ms()),
         )
         self.runtime.load(INDEX, self._seen())
+
+    def unreadable(self, index: int, rotten: Rotten) -> bool:
+        self.rotten.append(rotten)
+        return self.goes_on
 
     def _seen(self) -> InternalPartition:
         return self.partition

@@ -47,6 +47,7 @@ def refusal(outcome: Any) -> BrokerError | None:
     broker: Any = SimpleNamespace(
         clock=SimpleNamespace(now_ms=lambda: 0, monotonic_ms=lambda: 0),
         deadlines=SimpleNamespace(arm=lambda: None),
+        loads=None,
         image=SimpleNamespace(partition_count=lambda topic: 5),
         link=OtherBroker(outcome),
     )

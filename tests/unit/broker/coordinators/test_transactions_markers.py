@@ -147,6 +147,7 @@ def test_a_marker_that_fails_in_itself_is_reported_so_that_it_is_asked_for_again
         broker = SimpleNamespace(
             clock=SimpleNamespace(now_ms=lambda: 0, monotonic_ms=lambda: 0),
             deadlines=SimpleNamespace(arm=lambda: None),
+            loads=None,
             background=Background(),
         )
         coordinator = TransactionCoordinator(broker)

@@ -155,7 +155,7 @@ class World(RuleBasedStateMachine):
         self.coordinator_epoch += 1
         self.waiting, self.takers, self.timers = [], {}, {}
         self.shard = self.replayed(self.coordinator_epoch)
-        self.carry_out(self.shard.loaded(self.now_ms))
+        self.carry_out([each for piece in self.shard.loaded(self.now_ms) for each in piece])
 
     def replayed(self, epoch):
         shard = TransactionShard(

@@ -79,7 +79,7 @@ class Coordinator:
         )
         for offset, stored in enumerate(self.log):
             self.shard.replay(_decoded(stored), offset=offset)
-        return self.carry_out(self.shard.loaded(self.now_ms))
+        return self.carry_out([each for piece in self.shard.loaded(self.now_ms) for each in piece])
 
     def carry_out(self, effects):
         for effect in effects:
@@ -649,7 +649,7 @@ def test_decided_transactions_are_completed_by_the_next_coordinator(coordinator)
 
 
 def test_a_loaded_shard_begins_to_look_for_what_is_over(coordinator):
-    assert coordinator.shard.loaded(50) == [SetTimer(TIME_OUTS, 10_050), SetTimer(EXPIRY, 3_600_050)]
+    assert coordinator.shard.loaded(50) == [[SetTimer(TIME_OUTS, 10_050), SetTimer(EXPIRY, 3_600_050)]]
 
 
 def test_a_former_coordinator_drops_its_markers_and_timers(coordinator):

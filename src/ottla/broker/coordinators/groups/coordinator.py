@@ -18,6 +18,7 @@ from ottla.errors import BrokerError, UnknownServerError
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.schema import Message
 from ottla.protocol.stored import classic_groups, consumer_groups, offsets, share_groups, streams_groups
+from ottla.storage.log.whole_log import Rotten
 from ottla.values import random_uuid, uuid_to_text
 
 if TYPE_CHECKING:
@@ -44,9 +45,17 @@ KINDS: Final = _kinds(offsets, classic_groups, consumer_groups, share_groups, st
 
 
 class GroupCoordinator(Coordinator[GroupShard]):
+    serves_remains = True
+
     def __init__(self, broker: Broker, runtime: Runtime[GroupShard]) -> None:
-        super().__init__(TOPIC, runtime, lambda: broker.image)
-        self._broker = broker
+        super().__init__(TOPIC, runtime, broker)
+
+    def without(self, rotten: Rotten) -> str:
+        return (
+            f"Commits at offsets {rotten.offset} to {rotten.next_offset - 1} are passed over: groups that had theirs "
+            "there continue from an older committed offset and read records again, or by auto.offset.reset if they had "
+            "none. Compare with `ottla group describe`, and set offsets with `ottla group reset-offsets` where needed"
+        )
 
     def carry_out(self, index: int, effect: object) -> None:
         """Effects that only this coordinator has: the share coordinator is asked for share groups."""
@@ -91,7 +100,7 @@ class GroupCoordinator(Coordinator[GroupShard]):
 
     def topics_changed(self, deleted: list[tuple[str, bytes]], changed: set[str] | None) -> None:
         """Groups forget the offsets of topics that are gone, and share out partitions that are new."""
-        for index, _ in list(self.runtime.shards()):
+        for index, _ in list(self.runtime.all_shards()):
             if deleted:
                 self.runtime.notify(index, lambda shard, now_ms: shard.topics_deleted(deleted, now_ms))
             if changed is None or changed:
@@ -128,6 +137,8 @@ def make_group_coordinator(broker: Broker) -> GroupCoordinator:
         now_ms=broker.clock.now_ms,
         monotonic_ms=broker.clock.monotonic_ms,
         write_timeout_ms=lambda: broker.settings.offsets_commit_timeout_ms,
+        loads=broker.loads,
+        unreadable=lambda index, rotten: made.unreadable(index, rotten),
         other_effect=lambda index, effect: made.carry_out(index, effect),
         wake=broker.deadlines.arm,
     )

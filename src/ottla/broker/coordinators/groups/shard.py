@@ -19,7 +19,7 @@ It keeps the map of groups, checks what is asked of every kind of group alike, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -212,11 +212,10 @@ class GroupShard:
 
     # -- coming, going, time -----------------------------------------------------------------------------------------
 
-    def loaded(self, now_ms: int) -> list[Effect]:
-        effects: list[Effect] = [self._expiry.next_search(now_ms)]
+    def loaded(self, now_ms: int) -> Iterator[list[Effect]]:
+        yield [self._expiry.next_search(now_ms)]
         for group in list(self.groups.values()):
-            effects += self.protocol_of(group).loaded(group, now_ms)
-        return effects
+            yield self.protocol_of(group).loaded(group, now_ms)
 
     def unload(self) -> list[Effect]:
         """Answer all pending requests. The runtime drops the timers, and answers for what was written but not

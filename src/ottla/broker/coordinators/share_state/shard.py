@@ -99,8 +99,8 @@ class ShareStateShard:
 
     # -- coming, going, time -----------------------------------------------------------------------------------------
 
-    def loaded(self, now_ms: int) -> list[Effect]:
-        return [SetTimer(CutTimer(), now_ms + INTERVAL_MS)]
+    def loaded(self, now_ms: int) -> list[list[Effect]]:
+        return [[SetTimer(CutTimer(), now_ms + INTERVAL_MS)]]
 
     def unload(self) -> list[Effect]:
         self.states.clear()

@@ -25,6 +25,7 @@ from ottla.protocol.messages.add_partitions_to_txn import (
 )
 from ottla.protocol.schema import Message
 from ottla.protocol.stored.transactions import TransactionLogKey, TransactionLogValue
+from ottla.storage.log.whole_log import Rotten
 from ottla.values import TopicPartition
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ Refused = dict[TopicPartition, BrokerError]
 
 
 class TransactionCoordinator(Coordinator[TransactionShard]):
+    serves_remains = False  # a decision to commit that is forgotten would be decided again, the other way
+
     def __init__(self, broker: Broker) -> None:
-        self._broker = broker
         self.turns = Turns()  # of produce requests that ask before they append, by transactional id
         runtime = Runtime(
             TOPIC,
@@ -51,10 +53,12 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
             now_ms=broker.clock.now_ms,
             monotonic_ms=broker.clock.monotonic_ms,
             write_timeout_ms=lambda: broker.settings.request_timeout_ms,
+            loads=broker.loads,
+            unreadable=self.unreadable,
             other_effect=self.carry_out,
             wake=broker.deadlines.arm,
         )
-        super().__init__(TOPIC, runtime, lambda: broker.image)
+        super().__init__(TOPIC, runtime, broker)
 
     def _make_shard(self, index: int, partition: InternalPartition) -> TransactionShard:
         return TransactionShard(
@@ -65,8 +69,16 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
         )
 
     def image_changed(self, image: ClusterImage) -> None:
-        for _, shard in self.runtime.shards():
+        for _, shard in self.runtime.all_shards():
             shard.transaction_version = image.feature("transaction.version")
+
+    def without(self, rotten: Rotten) -> str:
+        return (
+            "Decisions to commit may have been there, so transactional ids of this partition are refused with "
+            "COORDINATOR_NOT_AVAILABLE, all others are served. Bring back the file from a copy and start the broker "
+            "again; if there is none, delete the topic's partition directory: its producers then begin anew, and "
+            "transactions that were open are ended with `kafka-transactions.sh abort`"
+        )
 
     # -- markers -----------------------------------------------------------------------------------------------------
 

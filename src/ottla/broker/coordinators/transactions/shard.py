@@ -21,7 +21,7 @@ Timers: TIME_OUTS and EXPIRY check all ids at Kafka's intervals, (ABORT, id) abo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 from typing import Final
@@ -137,13 +137,13 @@ class TransactionShard:
     def replay_end_of_transaction(self, *, producer_id: int, producer_epoch: int, committed: bool) -> None:
         """The coordinator's own log is not written in transactions; a marker in it means nothing."""
 
-    def loaded(self, now_ms: int) -> Effects:
+    def loaded(self, now_ms: int) -> Sequence[Effects]:
         """What the former coordinator had decided and not completed is completed now."""
         effects: Effects = []
         for progress in self._markers:
             effects += self._markers.reorder(progress, frozenset(progress.remaining))
         effects += self._complete_finished(now_ms)
-        return [*effects, *self._next_scan(TIME_OUTS, now_ms), *self._next_scan(EXPIRY, now_ms)]
+        return [[*effects, *self._next_scan(TIME_OUTS, now_ms), *self._next_scan(EXPIRY, now_ms)]]
 
     def unload(self) -> Effects:
         effects: Effects = [CancelTimer(TIME_OUTS), CancelTimer(EXPIRY)]

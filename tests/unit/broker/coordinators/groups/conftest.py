@@ -102,7 +102,7 @@ class World:
         self._uuids = 0
         self._next_token = 0
         self.shard = self._new_shard()
-        self.carry_out(self.shard.loaded(self.now_ms))
+        self.carry_out([each for piece in self.shard.loaded(self.now_ms) for each in piece])
 
     def _new_shard(self) -> GroupShard:
         return GroupShard(self.settings, self.cluster, self._new_uuid)
@@ -188,7 +188,7 @@ class World:
         self.carry_out(self.shard.unload())
         self.timers.clear()
         self.shard = self.replayed()
-        self.carry_out(self.shard.loaded(self.now_ms))
+        self.carry_out([each for piece in self.shard.loaded(self.now_ms) for each in piece])
 
     def replayed(self) -> GroupShard:
         shard = self._new_shard()
