@@ -65,7 +65,10 @@ def test_the_version_is_printed(capsys):
     [
         (["brokr", "start"], "there is no 'brokr'; did you mean 'broker'?\ntry: ottla --help\n"),
         (["broker", "strat"], "there is no 'strat'; did you mean 'start'?\ntry: ottla broker --help\n"),
-        (["broker", "xyz"], "there is no 'xyz'; there is start, status, health, settings\ntry: ottla broker --help\n"),
+        (
+            ["broker", "xyz"],
+            "there is no 'xyz'; there is start, stop, status, health, settings\ntry: ottla broker --help\n",
+        ),
         (["broker", "start", "--nothing"], "unrecognized arguments: --nothing\ntry: ottla broker start --help\n"),
         (["topic", "create"], "the following arguments are required: TOPIC\ntry: ottla topic create --help\n"),
         (["topic", "list", "more"], "unrecognized arguments: more\ntry: ottla topic list --help\n"),

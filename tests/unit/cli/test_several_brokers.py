@@ -12,7 +12,7 @@ from ottla.broker.http.parts import PARTS
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.alone import refuse_missing_replicas, replica_warnings
 from ottla.cli.brokers.layout import check_brokers, refuse_data_of_several, refuse_other_data
-from ottla.cli.brokers.plan import port_step, settings_of_each
+from ottla.cli.brokers.plan import check_racks, port_step, settings_of_each
 from ottla.cli.brokers.restarts import LIMIT, LONGEST_PAUSE_MS, WINDOW_MS, Restarts
 from ottla.cli.brokers.shown import show_status
 from ottla.cli.brokers.start import ready_lines, with_broker_login
@@ -94,6 +94,19 @@ def test_a_port_above_the_highest_is_refused() -> None:
 def test_all_are_in_the_rack_of_the_machine_unless_one_is_named() -> None:
     assert set(column(each_of(), "broker.rack")) == {"machine"}
     assert set(column(each_of(broker_rack="r7"), "broker.rack")) == {"r7"}
+
+
+def test_each_can_have_a_rack_of_its_own() -> None:
+    settings = BrokerSettings({"broker.rack": "elsewhere"})
+    found = settings_of_each(settings, 3, host="machine", socket=SOCKET, racks=["a", "b", "a"])
+    assert column(found, "broker.rack") == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize("racks", [["a", "b"], ["a", "b", "c", "d"], ["a", "", "c"]])
+def test_racks_are_as_many_as_brokers(racks: list[str]) -> None:
+    with pytest.raises(Failure, match="--racks a,b,c"):
+        check_racks(racks, 3)
+    check_racks(["a", "b", "c"], 3)
 
 
 def test_ids_count_from_the_one_that_is_set() -> None:

@@ -5,7 +5,7 @@
 2. Directories: log.dirs=/data becomes /data/broker.0, /data/broker.1, ... (layout.py).
 3. Ids count from broker.id, or from 0; with ZooKeeper and no broker.id each gets a free one.
 4. All are in one rack, the machine, unless broker.rack says otherwise: so copies go to other machines where there are
-   some.
+   some. `--racks a,b,c` gives each its own, to try out on one machine what is done on several.
 5. Without ZooKeeper the internal topics have as many copies as there are brokers, three at most: a group goes on when
    one process ends.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ottla.cli.brokers.layout import directories_of
-from ottla.cli.output import Failure
+from ottla.cli.output import Failure, counted
 
 if TYPE_CHECKING:
     from ottla.broker.settings import BrokerSettings, Endpoint
@@ -38,15 +38,30 @@ _OF_EACH: Final = (
 )
 
 
-def settings_of_each(settings: BrokerSettings, brokers: int, *, host: str, socket: Path | None) -> list[dict[str, str]]:
-    """The settings of every broker, as texts. `socket` is where the truth is kept; None with ZooKeeper."""
+def check_racks(racks: Sequence[str], brokers: int) -> None:
+    """A rack for each broker, in the order of their ids."""
+    if len(racks) != brokers or not all(racks):
+        raise Failure(
+            f"--racks names {len(racks)} for {counted(brokers, 'broker')}; give one name for each, as in "
+            f"--racks {','.join('abcdefgh'[: min(brokers, 8)])}"
+        )
+
+
+def settings_of_each(
+    settings: BrokerSettings, brokers: int, *, host: str, socket: Path | None, racks: Sequence[str] = ()
+) -> list[dict[str, str]]:
+    """The settings of every broker, as texts. `socket` is where the truth is kept; None with ZooKeeper. `racks` are
+    those of the brokers, one after the other, if they are not in one."""
     common = {name: str(settings.written_value(name)) for name in settings.configured_names() if name not in _OF_EACH}
     common.setdefault("broker.rack", host)
     if socket is not None:
         common["ottla.metadata.socket"] = str(socket)
         common = {**internal_copies(brokers), **TOGETHER, **common}
     step = port_step([each.port for each in settings.endpoints], brokers)
-    return [{**common, **_own(settings, slot, step, has_zookeeper=socket is None)} for slot in range(brokers)]
+    each = [{**common, **_own(settings, slot, step, has_zookeeper=socket is None)} for slot in range(brokers)]
+    for one, rack in zip(each, racks, strict=False):
+        one["broker.rack"] = rack
+    return each
 
 
 def _own(settings: BrokerSettings, slot: int, step: int, *, has_zookeeper: bool) -> dict[str, str]:

@@ -15,10 +15,11 @@ import os
 import signal
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.cli.brokers.control import answering
 from ottla.cli.brokers.layout import TRUTH, refuse_other_data
 from ottla.cli.brokers.plan import settings_of_each
 from ottla.cli.brokers.status import Status
@@ -38,7 +39,7 @@ SOCKET_LIMIT_BYTES: Final = 100
 log = logging.getLogger(__name__)
 
 
-def start_brokers(settings: BrokerSettings, brokers: int, secured: Secured | None) -> int:
+def start_brokers(settings: BrokerSettings, brokers: int, secured: Secured | None, racks: Sequence[str] = ()) -> int:
     """Run them until they are stopped."""
     directories = settings.data_directories
     refuse_other_data(directories, brokers)
@@ -47,21 +48,23 @@ def start_brokers(settings: BrokerSettings, brokers: int, secured: Secured | Non
     with tempfile.TemporaryDirectory(prefix="ottla-", dir=short_directory()) as name:
         place = Path(name)
         keeper_socket = None if settings.zookeeper_connect else place / "metadata"
-        each = _each(settings, brokers, keeper_socket)
+        each = _each(settings, brokers, keeper_socket, racks)
         names = [str(settings_of_one.get("broker.id", slot)) for slot, settings_of_one in enumerate(each)]
         places = [BrokerPlace(name, place / f"broker.{slot}.properties", each[slot]) for slot, name in enumerate(names)]
         keeper = None
         if keeper_socket is not None:
             keeper = KeeperPlace(_keeper_file(settings, secured, first / TRUTH, keeper_socket))
         supervisor = Supervisor(places, keeper, first, SystemClock(), os.getpid())
-        return asyncio.run(_run(supervisor, first, secured))
+        return asyncio.run(_run(supervisor, first, secured, place / "control"))
 
 
-def _each(settings: BrokerSettings, brokers: int, keeper_socket: Path | None) -> list[dict[str, str]]:
+def _each(
+    settings: BrokerSettings, brokers: int, keeper_socket: Path | None, racks: Sequence[str]
+) -> list[dict[str, str]]:
     """The settings of every broker, checked."""
     from ottla.broker.settings import BrokerSettings
 
-    each = settings_of_each(settings, brokers, host=socket.gethostname(), socket=keeper_socket)
+    each = settings_of_each(settings, brokers, host=socket.gethostname(), socket=keeper_socket, racks=racks)
     if "ottla.admin.listener" not in settings.configured_names():
         for one in each:
             one["ottla.admin.listener"] = _free_or_off(one["ottla.admin.listener"])
@@ -120,7 +123,7 @@ def short_directory() -> str | None:
 # --- running ---------------------------------------------------------------------------------------------------------
 
 
-async def _run(supervisor: Supervisor, directory: Path, secured: Secured | None) -> int:
+async def _run(supervisor: Supervisor, directory: Path, secured: Secured | None, control: Path) -> int:
     stop = asyncio.Event()
     _stop_on_signals(stop, supervisor.kill)
 
@@ -130,7 +133,8 @@ async def _run(supervisor: Supervisor, directory: Path, secured: Secured | None)
         for line in ready_lines(status, directory):
             print(line, flush=True)
 
-    return await supervisor.run(ready, stop)
+    async with answering(supervisor, control):
+        return await supervisor.run(ready, stop)
 
 
 def _stop_on_signals(stop: asyncio.Event, kill: Callable[[], None]) -> None:

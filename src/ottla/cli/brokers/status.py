@@ -19,6 +19,8 @@ STARTING: Final = "starting"
 SERVING: Final = "serving"
 ENDED: Final = "ended"
 GIVEN_UP: Final = "given up"
+STOPPED: Final = "stopped"
+"""By `ottla broker stop`, until `ottla broker start` of the same broker."""
 
 
 @dataclass
@@ -44,6 +46,7 @@ class Status:
     bootstrap_servers: str = ""
     keeper: ProcessStatus | None = None
     brokers: list[ProcessStatus] = field(default_factory=list)
+    control: str = ""  # the socket where the supervisor takes `broker stop` and `broker start` (control.py)
 
     def write(self, directory: Path) -> None:
         unfinished = directory / f".{FILE}.{os.getpid()}"

@@ -9,7 +9,9 @@
 4. The stop is one broker after the other, the last one first: each hands its leaderships to those that are still there.
    The keeper goes last. Who does not stop within STOP_LIMIT_S is killed; what he acknowledged is on the disk or with
    others, as after a crash.
-5. A free port that a broker got (port 0) stays its own when it is started again: clients know nothing else.
+5. A broker that `ottla broker stop` names stops in order and stays away until `ottla broker start` names it; the others
+   go on, and the restarts that it had are forgotten.
+6. A free port that a broker got (port 0) stays its own when it is started again: clients know nothing else.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ from typing import Any, Final
 
 from ottla.cli.brokers.child import Child
 from ottla.cli.brokers.restarts import Restarts
-from ottla.cli.brokers.status import ENDED, FILE, GIVEN_UP, SERVING, STARTING, ProcessStatus, Status
+from ottla.cli.brokers.status import ENDED, FILE, GIVEN_UP, SERVING, STARTING, STOPPED, ProcessStatus, Status
 from ottla.cli.client_files import properties_text, write_secret
 from ottla.cli.commands.broker import METRICS
-from ottla.cli.output import FAILED, OK
+from ottla.cli.output import FAILED, OK, Failure
 from ottla.clock import Clock
 
 STOP_LIMIT_S: Final = 60.0
@@ -44,6 +46,8 @@ class Place:
         self.child = child
         self.restarts = Restarts()
         self.status = ProcessStatus(name)
+        self.is_kept_stopped = False
+        self.resumed = asyncio.Event()
 
     @property
     def what(self) -> str:
@@ -185,6 +189,9 @@ class Supervisor:
         while True:
             code = await place.child.ended()
             place.status.state, place.status.pid = ENDED, None
+            if place.is_kept_stopped:
+                await self._start_again(place)
+                continue
             pause_ms = place.restarts.pause_ms(self._clock.monotonic_ms())
             if pause_ms is None:
                 self._give_up(place, code)
@@ -193,8 +200,7 @@ class Supervisor:
             place.status.restarts = place.restarts.count
             self._write_status()
             await self._clock.sleep(pause_ms)
-            if await self._start_one(place, *place.again()):
-                log.info("%s serves again", place.what)
+            await self._start_again(place)
 
     def _give_up(self, place: Place, code: int) -> None:
         place.status.state = GIVEN_UP
@@ -202,6 +208,49 @@ class Supervisor:
         log.error("%s ended again and again (%s) and is given up", place.what, _how(code))
         if place is self.keeper or all(each.status.state == GIVEN_UP for each in self.brokers):
             self._over.set()
+
+    # --- one broker, by name ---
+
+    async def keep_stopped(self, name: str) -> str:
+        """Stop a broker and keep it stopped; what was done, in a sentence. Failure when there is none of that name."""
+        place = self._named(name)
+        if place.is_kept_stopped:
+            return f"{place.what} was stopped before"
+        place.is_kept_stopped = True
+        place.resumed.clear()
+        in_order = await place.child.stop(STOP_LIMIT_S)
+        place.status.state, place.status.pid = STOPPED, None
+        self._write_status()
+        how = "" if in_order else f"; it did not stop within {STOP_LIMIT_S:g} s and was killed"
+        log.info("%s is stopped, as was asked for%s", place.what, how)
+        return f"{place.what} is stopped{how}"
+
+    async def resume(self, name: str) -> str:
+        """Start a broker that is kept stopped."""
+        place = self._named(name)
+        if not place.is_kept_stopped:
+            return f"{place.what} was not stopped: it is {place.status.state}"
+        place.is_kept_stopped = False
+        place.resumed.set()
+        return f"{place.what} is being started; `ottla broker status` shows when it serves"
+
+    def _named(self, name: str) -> BrokerPlace:
+        for place in self.brokers:
+            if name in (place.status.name, str(place.status.broker_id)) and place.status.state != GIVEN_UP:
+                return place
+        known = ", ".join(each.status.name for each in self.brokers if each.status.state != GIVEN_UP)
+        raise Failure(f"there is no broker {name} here; these are: {known}")
+
+    async def _start_again(self, place: Place) -> None:
+        """Start what has ended, when it is not to stay away any more."""
+        if place.is_kept_stopped:
+            place.status.state = STOPPED
+            self._write_status()
+            await place.resumed.wait()
+            place.restarts = Restarts()
+            place.status.restarts = 0
+        if await self._start_one(place, *place.again()):
+            log.info("%s serves again", place.what)
 
     # --- stopping ---
 

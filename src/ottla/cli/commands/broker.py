@@ -53,6 +53,8 @@ examples:
   ottla broker start
   ottla broker start --secure
   ottla broker start --brokers 4
+  ottla broker start --brokers 3 --racks a,b,c
+  ottla broker start 1                           again, after `ottla broker stop 1`
   ottla broker start --config server.properties
   ottla broker start --data /var/lib/ottla --listen 127.0.0.1:9092
   ottla broker start --zookeeper 127.0.0.1:2181 --listen 127.0.0.1:9093 --data broker-2
@@ -64,6 +66,10 @@ SETTINGS_EXAMPLES: Final = """\
   ottla broker settings retention                those that are about it
   ottla broker settings --wide | grep timeout    one line each
 """
+STOP_EXAMPLES: Final = """\
+  ottla broker stop 1                            one of `broker start --brokers N`; the others go on
+  ottla broker start 1                           it comes back
+"""
 STATUS_EXAMPLES: Final = """\
   ottla broker status                            the brokers of `broker start --brokers N`
   ottla broker status --data /var/lib/ottla --format json
@@ -73,7 +79,7 @@ HEALTH_EXAMPLES: Final = """\
   ottla broker health --config server.properties
 """
 METRICS: Final = "metrics and health"
-EXAMPLES: Final = START_EXAMPLES + STATUS_EXAMPLES + HEALTH_EXAMPLES + SETTINGS_EXAMPLES
+EXAMPLES: Final = START_EXAMPLES + STOP_EXAMPLES + STATUS_EXAMPLES + HEALTH_EXAMPLES + SETTINGS_EXAMPLES
 
 
 class HttpPart(Protocol):
@@ -119,6 +125,12 @@ def add_verbs(verbs: Verbs) -> None:
         epilog=START_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    start.add_argument(
+        "broker",
+        nargs="?",
+        metavar="BROKER",
+        help="the id of a broker that `broker stop` keeps stopped: start that one again, and nothing else",
+    )
     start.add_argument("--config", metavar="FILE", type=Path, help="a server.properties file")
     start.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="one setting; may be repeated")
     start.add_argument("--data", metavar="DIR", help="where logs are kept (log.dirs)")
@@ -138,6 +150,11 @@ def add_verbs(verbs: Verbs) -> None:
         "folder for each in the data directory, one log and one stop",
     )
     start.add_argument(
+        "--racks",
+        metavar="A,B,...",
+        help="with --brokers: the rack of each (broker.rack), one after the other; without it all are in one",
+    )
+    start.add_argument(
         "--secure",
         action="store_true",
         help="TLS, logins and access rules: makes certificates, a user and a client.properties in the data directory",
@@ -148,6 +165,17 @@ def add_verbs(verbs: Verbs) -> None:
         help="let others reach a listener that asks for no login, knowing what it means",
     )
     start.set_defaults(run=run_start)
+    stop = verbs.add_parser(
+        "stop",
+        help="stop one of the processes of `broker start --brokers N`",
+        description="Stop one broker in order and keep it stopped until `ottla broker start BROKER`; the others go on.",
+        epilog=f"examples:\n{STOP_EXAMPLES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    stop.add_argument("broker", metavar="BROKER", help="its id, as `ottla broker status` shows it")
+    stop.add_argument("--data", metavar="DIR", help="the data directory they were started with (log.dirs)")
+    stop.add_argument("--config", metavar="FILE", type=Path, help="the server.properties file that names it")
+    stop.set_defaults(run=run_stop, set=[], listen=None, zookeeper=None, secure=False, insecure=True)
     status = verbs.add_parser(
         "status",
         help="the processes of `broker start --brokers N`",
@@ -205,6 +233,8 @@ def run_start(
     process: str = "",
 ) -> int:
     """`process` names a broker that a supervisor started, in the log that several write into."""
+    if getattr(options, "broker", None) is not None:
+        return _ask_supervisor("start", options, environment)
     collect_as_usual()
     with uncollected():
         from ottla.broker.observe import log_lines as logs
@@ -219,6 +249,7 @@ def run_start(
     try:
         settings, notes = read_settings(options, environment)
         brokers = _brokers(options, settings)
+        _racks(options, brokers)
         refuse_missing_replicas(settings, brokers or 1)
         refuse_to_unlock(settings)
     except InvalidConfig as error:
@@ -236,7 +267,7 @@ def run_start(
             log.warning("%s", note)
     secured = _secured(settings) if options.secure else None
     if brokers is not None:
-        return _start_several(settings, brokers, secured)
+        return _start_several(settings, brokers, secured, _racks(options, brokers))
     return _serve_until_stopped(settings if secured is None else secured.completed(settings), serve, secured)
 
 
@@ -252,14 +283,27 @@ def _brokers(options: argparse.Namespace, settings: BrokerSettings) -> int | Non
     return brokers
 
 
-def _start_several(settings: BrokerSettings, brokers: int, secured: Secured | None) -> int:
+def _racks(options: argparse.Namespace, brokers: int | None) -> list[str]:
+    """The racks of several brokers; none when they are not said."""
+    if not (text := getattr(options, "racks", None)):
+        return []
+    if brokers is None:
+        raise Failure("--racks is for --brokers N; a single broker has --set broker.rack=NAME")
+    from ottla.cli.brokers.plan import check_racks
+
+    racks = [each.strip() for each in text.split(",")]
+    check_racks(racks, brokers)
+    return racks
+
+
+def _start_several(settings: BrokerSettings, brokers: int, secured: Secured | None, racks: list[str]) -> int:
     from ottla.cli.brokers.start import start_brokers, with_broker_login
     from ottla.errors import InvalidConfig
 
     if secured is not None:
         settings = with_broker_login(secured.completed(settings), secured)
     try:
-        return start_brokers(settings, brokers, secured)
+        return start_brokers(settings, brokers, secured, racks)
     except InvalidConfig as error:
         raise Failure(f"the brokers cannot start. {error}") from None
 
@@ -542,13 +586,29 @@ def _from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], l
 
 def run_status(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> int:
     from ottla.cli.brokers.shown import show_status
+
+    return show_status(_first_directory(options, environment), options.format)
+
+
+def run_stop(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> int:
+    return _ask_supervisor("stop", options, environment)
+
+
+def _ask_supervisor(what: str, options: argparse.Namespace, environment: Mapping[str, str]) -> int:
+    from ottla.cli.brokers.control import ask
+
+    print(ask(_first_directory(options, environment), what, options.broker))
+    return OK
+
+
+def _first_directory(options: argparse.Namespace, environment: Mapping[str, str]) -> Path:
     from ottla.errors import InvalidConfig
 
     try:
         settings, _ = read_settings(options, environment)
     except InvalidConfig as error:
         raise Failure(f"the settings do not say where the data is. {error}") from None
-    return show_status(settings.data_directories[0], options.format)
+    return settings.data_directories[0]
 
 
 # --- ottla broker settings -------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ottla.errors import KafkaStorageError
 from ottla.light_tuples import NamedTuple
@@ -29,7 +30,6 @@ from ottla.records.log_walks import place_plain_batch, place_plain_run
 from ottla.storage.files import Buffer
 from ottla.storage.index.sparse_index import INT32_MAX
 from ottla.storage.log.append_rules import rules_of
-from ottla.storage.log.batch_history import BatchHistory
 from ottla.storage.log.follower_check import check_follower_append
 from ottla.storage.log.leader_epochs import EpochHistory, LeaderEpochs
 from ottla.storage.log.log_end import LogEnd
@@ -38,10 +38,19 @@ from ottla.storage.log.record_errors import RecordsRefused
 from ottla.storage.log.truncate import Truncation
 from ottla.storage.log.validation import inspect_batch, plain_terms, prepare_leader_append
 from ottla.storage.producers.check import Accepted, Duplicate, VerificationGuard
-from ottla.storage.producers.entry import BatchMetadata, ProducerEntry, producer_batch, read_producer_batches
+from ottla.storage.producers.entry import (
+    BatchMetadata,
+    ProducerBatch,
+    ProducerEntry,
+    producer_batch,
+    read_producer_batches,
+)
 from ottla.storage.producers.replay import book
 from ottla.storage.segment.segment import Segment
 from ottla.storage.settings import TopicSettings
+
+if TYPE_CHECKING:
+    from ottla.storage.log.batch_history import BatchHistory
 
 
 class AppendResult(NamedTuple):
@@ -76,7 +85,7 @@ class Appender:
         self._producers = end.producers
         self._epoch_history = epoch_history
         self._truncation = truncation
-        self._history = BatchHistory(end)
+        self._history: BatchHistory | None = None
         self.apply_settings(settings)
 
     def apply_settings(self, settings: TopicSettings) -> None:
@@ -128,7 +137,7 @@ class Appender:
         if batch.producer_id > NO_PRODUCER_ID:
             asked = [producer_batch(buffer, batch)]
             if origin is AppendOrigin.CLIENT:
-                self._history.recall(asked[0])
+                self._recall(asked[0])
             decided = self._producers.check_append(asked, origin, guard=guard, transaction_version=transaction_version)
             if isinstance(decided, Duplicate):
                 return self._duplicate(decided.batch)
@@ -143,8 +152,19 @@ class Appender:
     def find_repeated(self, buffer: Buffer) -> Duplicate | None:
         """Where a batch is that was appended before."""
         asked = producer_batch(buffer, BatchInfo(memoryview(buffer)))
-        self._history.recall(asked)
+        self._recall(asked)
         return self._producers.find_duplicate([asked])
+
+    def _recall(self, batch: ProducerBatch) -> None:
+        """Look in the log for what a snapshot left out, if this batch may be among it."""
+        entry = self._producers.lacks_batches_before(batch)
+        if entry is None:
+            return
+        if self._history is None:
+            from ottla.storage.log.batch_history import BatchHistory  # few logs ever have a use for it
+
+            self._history = BatchHistory(self._end)
+        self._history.recall(entry, batch)
 
     def _duplicate(self, batch: BatchMetadata) -> AppendResult:
         is_ours = self._rules.timestamp_type is TimestampType.LOG_APPEND_TIME

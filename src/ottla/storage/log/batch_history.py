@@ -43,11 +43,10 @@ class BatchHistory:
         self._producers = end.producers
         self._searches: OrderedDict[int, _Search] = OrderedDict()
 
-    def recall(self, batch: ProducerBatch) -> None:
-        """Let the state know the batches among which this one may be; SearchGoesOn when that takes another call."""
-        entry = self._producers.lacks_batches_before(batch)
-        if entry is None:
-            return
+    def recall(self, entry: ProducerEntry, batch: ProducerBatch) -> None:
+        """Let the state know the batches among which this one may be; SearchGoesOn when that takes another call.
+
+        `entry` is that of the batch's producer (`ProducerState.lacks_batches_before`)."""
         search = self._searches.pop(batch.producer_id, None)
         if search is None or not search.is_of(entry, self._end.truncations):
             search = _Search(entry, self._end.truncations)

@@ -30,7 +30,7 @@ from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from ottla.errors import InconsistentTopicId
+from ottla.errors import InconsistentTopicId, RequestTimedOut
 from ottla.records.checks import RecordsCheck
 from ottla.storage.compaction import swap
 from ottla.storage.directory.checkpoints import PARTITION_METADATA, topic_id_bytes
@@ -38,7 +38,6 @@ from ottla.storage.files import Buffer, Files
 from ottla.storage.index.aborted_index import AbortedTransaction
 from ottla.storage.log import recovery
 from ottla.storage.log.append import Appender, AppendResult, results_of
-from ottla.storage.log.batch_history import SearchGoesOn
 from ottla.storage.log.flush import FlushJob, flush_is_due
 from ottla.storage.log.leader_epochs import EpochEnd, EpochHistory, LeaderEpochs
 from ottla.storage.log.log_end import LogEnd
@@ -203,7 +202,7 @@ class PartitionLog:
         """Whether a batch of a producer is there already, or may be: this is the same once more."""
         try:
             return self.appender.find_repeated(buffer) is not None
-        except SearchGoesOn:
+        except RequestTimedOut:  # it is still looked for (batch_history.py)
             return True
 
     def append_run(self, buffers: Sequence[Buffer], *, leader_epoch: int, now_ms: int) -> list[AppendResult] | None:
