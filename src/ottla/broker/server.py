@@ -16,7 +16,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -60,6 +60,8 @@ DEFAULT_BROKER_ID: Final = 0
 QUIET_LIMIT_MS: Final = 30_000
 QUIET_STEP_MS: Final = 2
 LAST_TURNS: Final = 3
+CLOSING_WORKERS: Final = 16
+CLOSING_SAID_MS: Final = 3_000
 
 
 @dataclass(frozen=True)
@@ -312,12 +314,29 @@ class Server:
             random_bytes=self._world.random.randbytes,
             meta_version=1 if isinstance(store, EmbeddedStore) else 0,
         )
-        self._stack.callback(lambda: logs.close(is_clean=not self._has_crashed))
+        self._stack.callback(self._close_logs, logs)
         began_ms = self._world.clock.monotonic_ms()
         opened = logs.open(self._world.clock.now_ms(), pool=pool)
         if summary := recovery_summary(opened, self._world.clock.monotonic_ms() - began_ms):
             log.info("%s", summary)
         return logs
+
+    def _close_logs(self, logs: LogManager) -> None:
+        """With many syncs at a time, and a word now and then to who waits for it."""
+        monotonic_ms = self._world.clock.monotonic_ms
+        say_at_ms = monotonic_ms() + CLOSING_SAID_MS
+
+        def closed(left: int) -> None:
+            nonlocal say_at_ms
+            if left and monotonic_ms() >= say_at_ms:
+                log.info("closing the logs: %d partitions are left", left)
+                say_at_ms = monotonic_ms() + CLOSING_SAID_MS
+
+        with ExitStack() as stack:
+            pool = self._world.make_pool(CLOSING_WORKERS) if self._world.workers else None
+            if pool is not None:
+                stack.callback(pool.shutdown, wait=True)
+            logs.close(is_clean=not self._has_crashed, pool=pool, closed=closed)
 
     def _make_dispatch(self) -> Dispatch:
         return Dispatch(self.broker, self._served, Gate(self.broker))

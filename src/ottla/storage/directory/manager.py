@@ -477,8 +477,16 @@ class LogManager:
 
     # --- stop ---------------------------------------------------------------------------------------------------------
 
-    def close(self, is_clean: bool = True, *, pool: Executor | None = None, broker_epoch: int = -1) -> None:
-        """Close everything, syncing in the pool's threads if there is one. No job of a log may be running.
+    def close(
+        self,
+        is_clean: bool = True,
+        *,
+        pool: Executor | None = None,
+        broker_epoch: int = -1,
+        closed: Callable[[int], None] = lambda left: None,
+    ) -> None:
+        """Close everything, syncing in the pool's threads if there is one. No job of a log may be running. `closed` is
+        told how many logs of a directory are left.
 
         Where the start failed nothing is said to be closed in order: the directories may be another broker's, which
         runs, or may still have to be recovered.
@@ -494,7 +502,8 @@ class LogManager:
             logs = [log for name, log in self._logs.items() if self._directories_by_log[name] is directory]
             try:
                 if is_clean and directory.is_online:
-                    close_cleanly(directory, logs, self._tables(directory), pool=pool, broker_epoch=broker_epoch)
+                    tables = self._tables(directory)
+                    close_cleanly(directory, logs, tables, pool=pool, broker_epoch=broker_epoch, closed=closed)
             finally:
                 for log in logs:
                     log.close(is_clean=False)

@@ -7,10 +7,10 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from random import Random
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -26,6 +26,7 @@ from ottla.storage.directory.checkpoints import (
 )
 from ottla.storage.directory.loading import DuplicateDirectory, DuplicateLog, ProducerLimits, recovery_summary
 from ottla.storage.directory.manager import LogManager, NoLogDirectory
+from ottla.storage.directory.stopping import AHEAD
 from ottla.storage.files import DirectoryInUse, DiskFile, DiskFiles, Files
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.retention import SEGMENTS_PER_STEP
@@ -269,6 +270,44 @@ def test_the_mark_of_a_clean_stop_comes_last_and_only_when_all_went_well(files: 
     assert again.log(name(0)) is not None
     again.close()
     assert files.exists(A / CLEAN_SHUTDOWN)
+
+
+class PoolInHand(Executor):
+    """Does nothing until somebody asks for a result; then everything that was submitted, the last first."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], None]] = []
+        self.most = 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        pool = self
+
+        class Asked(Future[Any]):
+            def result(self, timeout: float | None = None) -> Any:
+                pool.most = max(pool.most, len(pool.waiting))
+                while pool.waiting:
+                    pool.waiting.pop()()
+                return super().result(timeout)
+
+        asked = Asked()
+        self.waiting.append(lambda: asked.set_result(fn(*args, **kwargs)))
+        return asked
+
+
+@pytest.mark.parametrize("count", [3, 2 * AHEAD])
+def test_a_clean_stop_syncs_many_logs_at_a_time_and_says_how_many_are_left(files: MemoryFiles, count: int) -> None:
+    logs = started(files, A)
+    for number in range(count):
+        append(create(logs, number))
+    pool, left = PoolInHand(), []
+    logs.close(pool=pool, closed=left.append)
+    assert pool.most == min(count, AHEAD)
+    assert left == list(range(count - 1, -1, -1))
+    files.crash(keep="none")
+    again = manager(files, A)
+    assert sum(loaded.recovered_segments for loaded in again.open(NOW_MS)) == 0
+    assert [len(records(log)) for log in again.logs()] == [1] * count
+    again.close()
 
 
 def test_a_thousand_partitions_start_without_a_look_at_their_records(tmp_path: Path) -> None:
