@@ -30,6 +30,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from tests.conformance.java_programs import JVM
 from tests.conformance.kafka_jars import JarsMissing, find_jars
 from tests.patience import HANG_S
+from tests.unit.schemas.steps import steps
 from tests.unit.schemas.test_avro_compatibility import CASES, enum, field, fixed, record
 
 import ottla
@@ -173,7 +174,9 @@ def our_verdict(level, new, before):
     rule, avro = LEVELS[level], AvroFormat()
     parsed, versions = avro.parse(new, {}), [avro.parse(each, {}) for each in before]
     for old in versions if rule.transitive else versions[-1:]:
-        if (rule.backward and avro.problems(parsed, old)) or (rule.forward and avro.problems(old, parsed)):
+        if (rule.backward and avro.problems(parsed, old, steps())) or (
+            rule.forward and avro.problems(old, parsed, steps())
+        ):
             return "false"
     return "true"
 

@@ -45,6 +45,16 @@ def compile_pattern(pattern: str) -> Automaton:
     return Automaton(parse(pattern))
 
 
+def search_pattern(pattern: str) -> Automaton:
+    """The same for a pattern that may match anywhere in the text."""
+    anything = Repeat(Chars(_anything), 0, None)
+    return Automaton(Sequence((anything, parse(pattern), anything)))
+
+
+def _anything(char: str) -> bool:
+    return True
+
+
 class Automaton:
     def __init__(self, node: Node) -> None:
         self._steps: list[Step] = []

@@ -14,6 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from ottla.budget import Budget
 from ottla.errors import OttlaError
 from ottla.light_dataclasses import dataclass
 from ottla.light_tuples import NamedTuple
@@ -79,8 +80,9 @@ class SchemaFormat(Protocol):
     def identity(self, text: str) -> str:
         """What two stored texts have in common when they are the same schema; cheap, for every stored schema."""
 
-    def problems(self, reader: Any, writer: Any) -> Sequence[Problem]:
-        """Why `reader` cannot read all that `writer` may have written; empty when it can."""
+    def problems(self, reader: Any, writer: Any, budget: Budget) -> Sequence[Problem]:
+        """Why `reader` cannot read all that `writer` may have written; empty when it can. BudgetExceeded when that
+        takes too many steps, RecursionError when they are nested too deeply."""
 
 
 def format_of(kind: str) -> SchemaFormat:

@@ -11,7 +11,9 @@ import pytest
 
 pytest.importorskip("fastavro")
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
+from tests.unit.schemas.steps import steps
 
+from ottla.budget import Budget, BudgetExceeded
 from ottla.schemas.avro.format import AvroFormat
 from ottla.schemas.model import InvalidSchema
 
@@ -127,7 +129,7 @@ def parsed(value):
 
 @pytest.mark.parametrize(("reader", "writer", "why"), [case[1:4] for case in CASES], ids=[case[0] for case in CASES])
 def test_our_rules(reader, writer, why):
-    found = AVRO.problems(parsed(reader), parsed(writer))
+    found = AVRO.problems(parsed(reader), parsed(writer), steps())
     assert [each.name for each in found] == ([why] if why else [])
 
 
@@ -150,7 +152,11 @@ def test_what_fits_is_read(reader, writer, why, value):
 
 def test_a_problem_says_where_it_is():
     inner = record(field("x", "int"), name="I")
-    found = AVRO.problems(parsed(record(field("a", "int"), field("i", inner))), parsed(record(field("a", "int"))))
+    found = AVRO.problems(
+        parsed(record(field("a", "int"), field("i", inner))),
+        parsed(record(field("a", "int"))),
+        steps(),
+    )
     assert [each.path for each in found] == ["/fields/1"]
 
 
@@ -206,3 +212,18 @@ def test_normalised_the_order_of_own_properties_does_not_matter():
     one, other = ({"type": "int", "a": 1, "b": 2}, {"type": "int", "b": 2, "a": 1})
     assert AVRO.canonical(parsed(one)) != AVRO.canonical(parsed(other))
     assert AVRO.normalized(parsed(one)) == AVRO.normalized(parsed(other))
+
+
+def test_a_comparison_of_wide_unions_ends_with_its_budget():
+    union = [{"type": "record", "name": f"R{each}", "fields": []} for each in range(300)]
+    others = [{"type": "record", "name": f"S{each}", "fields": []} for each in range(300)]
+    with pytest.raises(BudgetExceeded):
+        AVRO.problems(parsed(union), parsed(others), Budget(100_000, "comparing"))
+
+
+def test_large_enums_are_compared_in_steps_that_grow_with_their_size():
+    def enum(first):
+        return {"type": "enum", "name": "E", "symbols": [f"s{each}" for each in range(first, first + 20_000)]}
+
+    (found,) = AVRO.problems(parsed(enum(0)), parsed(enum(1)), Budget(100_000, "comparing"))
+    assert found.name == "MISSING_ENUM_SYMBOLS"

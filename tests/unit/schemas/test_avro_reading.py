@@ -4,6 +4,7 @@ import datetime
 import io
 import json
 import random
+import time
 import uuid
 from decimal import Decimal
 
@@ -13,7 +14,7 @@ pytest.importorskip("fastavro")
 from fastavro import parse_schema, schemaless_writer
 
 from ottla.schemas.avro.format import AvroFormat
-from ottla.schemas.avro.reading import NESTING_MAX, UnreadableRecord, read_avro_record
+from ottla.schemas.avro.reading import NESTING_MAX, UnreadableRecord, read_avro_record, shown
 
 EVERYTHING = {
     "type": "record", "name": "n.All", "fields": [
@@ -103,3 +104,14 @@ def test_random_bytes_do_no_harm():
             read_avro_record(kind, bytes(content))
         except UnreadableRecord:
             pass
+
+
+@pytest.mark.parametrize("precision", [9, 0, 10**9])
+def test_a_decimal_that_is_longer_than_its_precision_stays_bytes(precision):
+    said = {"precision": precision} if precision else {}
+    kind = AvroFormat().parse(json.dumps({"type": "bytes", "logicalType": "decimal", "scale": 2, **said}), {}).type
+    began = time.thread_time()
+    assert shown(kind, b"\x7f" * 262_144) == b"\x7f" * 262_144
+    assert time.thread_time() - began < 1
+    assert shown(kind, (12_345).to_bytes(4, "big")) == "123.45"
+    assert shown(kind, (-(10**9) + 1).to_bytes(5, "big", signed=True)) == "-9999999.99"

@@ -5,13 +5,16 @@ all, unless a default makes up for what is missing; jsonschema is the judge.
 """
 
 import json
+import time
 
 import pytest
 
 pytest.importorskip("jsonschema")
 from jsonschema import validate
 from jsonschema.validators import Draft7Validator, validator_for
+from tests.unit.schemas.steps import steps
 
+from ottla.budget import Budget, BudgetExceeded
 from ottla.schemas.json_schema.format import JsonSchemaFormat
 from ottla.schemas.model import InvalidSchema
 
@@ -375,7 +378,7 @@ def parsed(value):
 
 @pytest.mark.parametrize(("reader", "writer", "why"), [case[1:4] for case in CASES], ids=[case[0] for case in CASES])
 def test_our_rules(reader, writer, why):
-    names = [each.name for each in JSON.problems(parsed(reader), parsed(writer))]
+    names = [each.name for each in JSON.problems(parsed(reader), parsed(writer), steps())]
     assert (why in names) if why else names == []
 
 
@@ -388,7 +391,7 @@ def test_what_fits_is_accepted(case):
 
 @pytest.mark.parametrize("schema", [case[1] for case in CASES], ids=[case[0] for case in CASES])
 def test_a_schema_is_compatible_with_itself(schema):
-    assert JSON.problems(parsed(schema), parsed(schema)) == []
+    assert JSON.problems(parsed(schema), parsed(schema), steps()) == []
 
 
 @pytest.mark.parametrize(
@@ -404,8 +407,8 @@ def test_a_ref_leads_into_a_reference():
     address = json.dumps({**thing(city=STRING), "definitions": {"office": thing(floor=INT)}})
     other = json.dumps({**thing(city=STRING), "definitions": {"office": thing(floor=STRING)}})
     one, changed = JSON.parse(person, {"address.json": address}), JSON.parse(person, {"address.json": other})
-    assert JSON.problems(one, one) == []
-    assert [each.path for each in JSON.problems(changed, one)] == ["#/properties/work/properties/floor/type"]
+    assert JSON.problems(one, one, steps()) == []
+    assert [each.path for each in JSON.problems(changed, one, steps())] == ["#/properties/work/properties/floor/type"]
 
 
 def test_nothing_is_ever_fetched():
@@ -413,11 +416,56 @@ def test_nothing_is_ever_fetched():
         JSON.parse('{"$ref": "http://127.0.0.1:1/schema.json"}', {})
 
 
-def test_a_pattern_that_would_take_for_ever_is_not_matched():
-    long_name = "a" * 60
-    evil = closed(patterns={"^(a+)+$": STRING})
-    found = JSON.problems(parsed(evil), parsed(closed(**{long_name: STRING})))
+@pytest.mark.parametrize("pattern", ["^(a+)+$", "^a*a*a*a*$", "^(a|aa)+$", "a?" * 40 + "a" * 40])
+def test_a_pattern_that_would_take_a_backtracking_matcher_for_ever_is_matched(pattern):
+    long_name = "a" * 4_000
+    evil = closed(patterns={pattern: STRING})
+    assert JSON.problems(parsed(evil), parsed(closed(**{long_name: STRING})), Budget(200_000, "comparing")) == []
+    refused = JSON.problems(parsed(evil), parsed(closed(**{"b" + "x" * 4_000: STRING})), Budget(200_000, "comparing"))
+    assert [each.name for each in refused] == ["PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL"]
+
+
+def test_a_pattern_that_looks_ahead_covers_nothing():
+    found = JSON.problems(
+        parsed(closed(patterns={"^(?=a)": STRING})), parsed(closed(a=STRING)), Budget(200_000, "comparing")
+    )
     assert [each.name for each in found] == ["PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL"]
+
+
+def ladder(rungs, **end):
+    """Every rung names the next one twice, with something beside it, which makes a product of it since 2019-09."""
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    rung = {
+        f"s{at}": {"anyOf": [{"$ref": f"#/$defs/s{at + 1}", "minLength": 1}, {"$ref": f"#/$defs/s{at + 1}", "x": at}]}
+        for at in range(rungs)
+    }
+    return {"$schema": draft, "$ref": "#/$defs/s0", "$defs": {**rung, f"s{rungs}": {"type": "string", **end}}}
+
+
+def wide(word):
+    return {word: [{"type": "string", "maxLength": each} for each in range(800)]}
+
+
+@pytest.mark.parametrize(
+    ("reader", "writer"),
+    [
+        (ladder(60), ladder(60, maxLength=1)),
+        (ladder(60, maxLength=1), ladder(60)),
+        (wide("anyOf"), wide("anyOf")),
+        (wide("oneOf"), wide("oneOf")),
+        ({"enum": [{"a": each} for each in range(900)]}, {"enum": [{"b": each} for each in range(900)]}),
+    ],
+)
+def test_a_comparison_ends_with_its_budget(reader, writer):
+    began = time.thread_time()
+    with pytest.raises(BudgetExceeded, match="comparing takes more than 200000 steps"):
+        JSON.problems(parsed(reader), parsed(writer), Budget(200_000, "comparing"))
+    assert time.thread_time() - began < 10
+
+
+def test_a_schema_whose_reading_takes_too_long_is_none():
+    with pytest.raises(InvalidSchema, match="reading the schema takes more than"):
+        parsed({"enum": [{"a": each} for each in range(2_000)]})
 
 
 def test_spaces_do_not_matter_and_normalised_the_order_neither():

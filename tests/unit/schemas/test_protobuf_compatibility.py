@@ -4,6 +4,7 @@ import pytest
 
 pytest.importorskip("google.protobuf")
 from google.protobuf import descriptor_pool, message_factory
+from tests.unit.schemas.steps import steps
 
 from ottla.schemas.protobuf.format import ProtobufFormat
 
@@ -229,7 +230,7 @@ CASES = [
 
 @pytest.mark.parametrize(("reader", "writer", "why"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_our_rules(reader, writer, why):
-    found = PROTOBUF.problems(PROTOBUF.parse(reader, {}), PROTOBUF.parse(writer, {}))
+    found = PROTOBUF.problems(PROTOBUF.parse(reader, {}), PROTOBUF.parse(writer, {}), steps())
     names = [each.name for each in found]
     assert (why in names) if why else names == []
 
@@ -253,8 +254,8 @@ def test_a_type_of_a_reference_is_compared():
     user = HEAD + 'import "line.proto"; message M { Line a = 1; }'
     before, after = (HEAD + f"message Line {{ {kind} x = 1; }}" for kind in ("int32", "string"))
     old, new = (PROTOBUF.parse(user, {"line.proto": each}) for each in (before, after))
-    assert [each.name for each in PROTOBUF.problems(new, old)] == ["FIELD_NAMED_TYPE_CHANGED"]
-    assert PROTOBUF.problems(old, old) == []
+    assert [each.name for each in PROTOBUF.problems(new, old, steps())] == ["FIELD_NAMED_TYPE_CHANGED"]
+    assert PROTOBUF.problems(old, old, steps()) == []
 
 
 def test_a_type_may_move_between_packages_if_it_keeps_its_name():
@@ -262,5 +263,5 @@ def test_a_type_may_move_between_packages_if_it_keeps_its_name():
     with_import = 'syntax = "proto3"; import "line.proto"; message M { q.Line a = 1; }'
     old = PROTOBUF.parse(with_import, {"line.proto": 'syntax = "proto3"; package q; message Line { int32 x = 1; }'})
     new = PROTOBUF.parse('syntax = "proto3"; message M { Line a = 1; } message Line { int32 x = 1; }', {})
-    assert PROTOBUF.problems(new, old) == []
-    assert [each.name for each in PROTOBUF.problems(old, new)] == ["MESSAGE_REMOVED"]
+    assert PROTOBUF.problems(new, old, steps()) == []
+    assert [each.name for each in PROTOBUF.problems(old, new, steps())] == ["MESSAGE_REMOVED"]

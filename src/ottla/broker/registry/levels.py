@@ -15,7 +15,7 @@ from ottla.broker.registry import errors
 from ottla.broker.registry.contracts import group_value, with_contract
 from ottla.broker.registry.records import StoredSchema
 from ottla.broker.registry.requests import Outcome, Request, read_schema_of, wanted_version
-from ottla.broker.registry.schemas import Steps
+from ottla.broker.registry.schemas import Steps, comparing
 from ottla.broker.registry.state import RegistryState
 from ottla.light_tuples import NamedTuple
 from ottla.schemas.model import SchemaText
@@ -68,12 +68,13 @@ def _group_of(known: Knowledge, subject: str, schema: SchemaText) -> list[Stored
 def _problems(known: Knowledge, name: str, schema: SchemaText, versions: list[StoredSchema]) -> Steps[list[str]]:
     """Why a schema does not fit to these versions, as sentences; the newest is asked first."""
     level = LEVELS.get(name, LEVELS["BACKWARD"])
+    budget = comparing()
     for stored in reversed(versions if level.transitive else versions[-1:]):
         found = []
         if level.backward:
-            found += yield from known.schemas.problems(schema, stored.schema)
+            found += yield from known.schemas.problems(schema, stored.schema, budget)
         if level.forward:
-            found += yield from known.schemas.problems(stored.schema, schema)
+            found += yield from known.schemas.problems(stored.schema, schema, budget)
         yield None
         if found:
             shown = [str(each) for each in found[:SHOWN_MAX]]

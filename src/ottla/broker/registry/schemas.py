@@ -2,6 +2,10 @@
 
 Work is a generator. It yields None where a pause is possible, and a function where something long is to be computed by
 somebody else; it is sent what the function returned.
+
+How long a comparison takes is not to be seen from the size of two schemas. So it is begun with a few steps at once
+(budget.py), and when they do not suffice it is made apart, within the budget of the whole request; above that the
+answer is 422, and the same where schemas are nested too deeply.
 """
 
 from __future__ import annotations
@@ -11,8 +15,9 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
-from ottla.broker.registry.errors import RegistryError, invalid_schema
+from ottla.broker.registry.errors import RegistryError, invalid_schema, malformed
 from ottla.broker.registry.state import RegistryState
+from ottla.budget import Budget, BudgetExceeded
 from ottla.errors import OttlaError
 from ottla.schemas.model import (
     InvalidSchema,
@@ -30,7 +35,14 @@ Steps: TypeAlias = Generator[Callable[[], object] | None, object, T]
 PARSED_MAX: Final = 1_000
 PARSED_TEXT_MAX: Final = 16 << 20
 REFERENCES_MAX: Final = 1_000
-APART_CHARACTERS: Final = 16_384
+APART_CHARACTERS: Final = 2_048
+AT_ONCE_STEPS: Final = 10_000
+COMPARE_STEPS: Final = 3_000_000  # of all comparisons of one request: a second or two of one core, apart
+
+
+def comparing() -> Budget:
+    """What the comparisons of one request may use together."""
+    return Budget(COMPARE_STEPS, "the comparison")
 
 
 class Schemas:
@@ -54,18 +66,29 @@ class Schemas:
             parsed: object = (yield work) if is_long else work()
         except InvalidSchema as error:
             raise invalid_schema(error.detail or str(error)) from None
+        except RecursionError:
+            raise invalid_schema("it is nested too deeply") from None
         self._remember(schema, parsed)
         return parsed
 
-    def problems(self, reader: SchemaText, writer: SchemaText) -> Steps[list[Problem]]:
-        """Why `reader` cannot read what `writer` wrote."""
+    def problems(self, reader: SchemaText, writer: SchemaText, budget: Budget) -> Steps[list[Problem]]:
+        """Why `reader` cannot read what `writer` wrote; RegistryError when that takes more than the budget."""
         if reader.kind != writer.kind:
             return [Problem("SCHEMA_TYPE_CHANGED", "/", f"{writer.kind} cannot be read as {reader.kind}")]
         new = yield from self.parse(reader)
         old = yield from self.parse(writer)
         work = partial(_format(reader.kind).problems, new, old)
-        is_long = len(reader.text) + len(writer.text) > APART_CHARACTERS
-        found = (yield work) if is_long else work()
+        try:
+            try:
+                begun = Budget(min(AT_ONCE_STEPS, budget.left), budget.work)
+                found: object = work(begun)
+                budget.spend(begun.steps - begun.left)
+            except BudgetExceeded:
+                found = yield partial(work, budget)
+        except BudgetExceeded as error:
+            raise malformed(f"The schemas cannot be compared: {error}. Make them smaller or less nested.") from None
+        except RecursionError:
+            raise malformed("The schemas cannot be compared: they are nested too deeply.") from None
         assert isinstance(found, list), "formats list problems"
         return found
 
@@ -74,7 +97,12 @@ class Schemas:
         schema = SchemaText(schema.kind, schema.text, self._fixed(schema.references), schema.metadata, schema.rule_set)
         parsed = yield from self.parse(schema)
         kind = _format(schema.kind)
-        text = kind.normalized(parsed) if is_normalized else kind.canonical(parsed)
+        write = partial(kind.normalized if is_normalized else kind.canonical, parsed)
+        try:
+            text = (yield write) if len(schema.text) > APART_CHARACTERS else write()
+        except RecursionError:
+            raise invalid_schema("it is nested too deeply") from None
+        assert isinstance(text, str), "formats write text"
         return SchemaText(schema.kind, text, schema.references, schema.metadata, schema.rule_set)
 
     def imports_of(self, schema: SchemaText) -> dict[str, str]:

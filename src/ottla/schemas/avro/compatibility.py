@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from ottla.budget import Budget
 from ottla.schemas.avro.types import AvroField, AvroType
 from ottla.schemas.model import Problem
 
@@ -27,18 +28,21 @@ PROMOTIONS: Final[dict[str, frozenset[str]]] = {
     "bytes": frozenset({"string"}),
 }
 NAMED: Final = ("record", "enum", "fixed")
+STEPS: Final = 5  # of comparing two types, beside what stands in them
 
 
-def problems(reader: AvroType, writer: AvroType) -> Sequence[Problem]:
-    """Why `reader` cannot read what `writer` wrote."""
-    return list(_Comparison().compare(reader, writer, "/"))
+def problems(reader: AvroType, writer: AvroType, budget: Budget) -> Sequence[Problem]:
+    """Why `reader` cannot read what `writer` wrote; BudgetExceeded when that takes too many steps."""
+    return list(_Comparison(budget).compare(reader, writer, "/"))
 
 
 class _Comparison:
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
         self._pairs: dict[tuple[int, int], bool] = {}  # those that are compared, or were, and whether they fit
 
     def compare(self, reader: AvroType, writer: AvroType, path: str) -> Iterator[Problem]:
+        self._budget.spend(STEPS)
         if writer.kind == "union":
             yield from self._from_union(reader, writer, path)
         elif reader.kind == "union":
@@ -68,7 +72,9 @@ class _Comparison:
         if reader.short_name != writer.short_name and writer.name not in reader.aliases:
             yield Problem("NAME_MISMATCH", f"{path.rstrip('/')}/name", f"{writer.name} is not {reader.name}")
         elif reader.kind == "enum":
-            missing = [each for each in writer.symbols if each not in reader.symbols]
+            self._budget.spend(len(reader.symbols) + len(writer.symbols))
+            known = frozenset(reader.symbols)
+            missing = [each for each in writer.symbols if each not in known]
             if missing and reader.default is None:
                 where = f"{path.rstrip('/')}/symbols"
                 yield Problem("MISSING_ENUM_SYMBOLS", where, f"the reader lacks {', '.join(missing)} and a default")
@@ -89,12 +95,15 @@ class _Comparison:
         self._pairs[pair] = True
         found = [problem for each in self._fields(reader, writer, path) for problem in each]
         self._pairs[pair] = not found
+        self._budget.spend(len(found))
         yield from found
 
     def _fields(self, reader: AvroType, writer: AvroType, path: str) -> Iterator[Iterator[Problem]]:
+        self._budget.spend(len(reader.fields) + len(writer.fields))
         by_name = {each.name: each for each in writer.fields}
         for index, field in enumerate(reader.fields):
             where = f"{path.rstrip('/')}/fields/{index}"
+            self._budget.spend(len(field.aliases))
             written = [by_name[name] for name in dict.fromkeys((field.name, *field.aliases)) if name in by_name]
             if len(written) > 1:
                 names = " and ".join(each.name for each in written)

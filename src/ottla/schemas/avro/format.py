@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ottla.budget import Budget
 from ottla.light_dataclasses import dataclass
 from ottla.schemas.avro.canonical import written
 from ottla.schemas.avro.compatibility import problems
@@ -37,7 +38,10 @@ class AvroFormat:
                 raise InvalidSchema(f"{name}, which it refers to: {error.detail}") from None
         value = read_avro(text)
         _check(value, named)
-        return ParsedAvro(value, resolver.resolve(value), named)
+        try:
+            return ParsedAvro(value, resolver.resolve(value), named)
+        except RecursionError:
+            raise InvalidSchema("it is nested too deeply") from None
 
     def canonical(self, parsed: ParsedAvro) -> str:
         return write_json(written(parsed.value))
@@ -48,8 +52,8 @@ class AvroFormat:
     def identity(self, text: str) -> str:
         return text
 
-    def problems(self, reader: ParsedAvro, writer: ParsedAvro) -> Sequence[Problem]:
-        return problems(reader.type, writer.type)
+    def problems(self, reader: ParsedAvro, writer: ParsedAvro, budget: Budget) -> Sequence[Problem]:
+        return problems(reader.type, writer.type, budget)
 
 
 def read_avro(text: str) -> Any:

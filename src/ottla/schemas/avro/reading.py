@@ -6,7 +6,8 @@
    and SPARE_VALUES, never more than VALUES_MAX, nested NESTING_MAX deep.
 2. All bytes must be used, and none beyond them.
 3. Dates and times are texts as ISO 8601 has them, decimals and UUIDs are texts; what is out of their range stays a
-   number.
+   number, or bytes. The digits of a decimal are bounded by the precision of its schema and by DIGITS_MAX: writing a
+   number in tens takes the square of its length, and holds the interpreter's lock meanwhile.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ VALUES_PER_BYTE: Final = 10
 SPARE_VALUES: Final = 1_000
 NESTING_MAX: Final = 100
 LONGEST_VARINT: Final = 10
+DIGITS_MAX: Final = 1_000
+BYTES_PER_DIGIT: Final = 0.4153  # log2(10) / 8
 _EPOCH: Final = datetime.datetime(1970, 1, 1)
 _PARTS: Final = {"millis": 1_000, "micros": 1, "nanos": 0}
 
@@ -135,7 +138,7 @@ def shown(kind: AvroType, value: Any) -> Any:
     if not word or value is None:
         return value
     try:
-        if word == "decimal" and isinstance(value, bytes):
+        if word == "decimal" and isinstance(value, bytes) and len(value) <= _decimal_bytes(kind.precision):
             return str(Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-kind.scale))
         if word == "date" and kind.kind == "int":
             return (_EPOCH.date() + datetime.timedelta(days=value)).isoformat()
@@ -144,6 +147,12 @@ def shown(kind: AvroType, value: Any) -> Any:
     except (OverflowError, ArithmeticError, ValueError):
         pass
     return value
+
+
+def _decimal_bytes(precision: int) -> int:
+    """How many bytes a number of so many digits can have, and one for those that write a sign of their own."""
+    digits = min(precision, DIGITS_MAX) if precision > 0 else DIGITS_MAX
+    return int(digits * BYTES_PER_DIGIT) + 2
 
 
 def _time(word: str, micros: int) -> str:

@@ -19,7 +19,7 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 @dataclass(eq=False)
 class AvroType:
     """One type. `kind` is Avro's word; a union has `branches`, an array or map its one `items`. What a value means
-    beyond its type (`logical`, `scale`) is for those who show it, and no matter of compatibility."""
+    beyond its type (`logical`, `scale`, `precision`) is for those who show it, and no matter of compatibility."""
 
     kind: str
     name: str = ""
@@ -32,6 +32,7 @@ class AvroType:
     size: int = 0
     logical: str = ""
     scale: int = 0
+    precision: int = 0
 
     @property
     def short_name(self) -> str:
@@ -94,9 +95,10 @@ class Resolver:
 
 
 def _with_meaning(made: AvroType, value: dict[str, Any]) -> AvroType:
-    logical, scale = value.get("logicalType"), value.get("scale")
+    logical, scale, precision = value.get("logicalType"), value.get("scale"), value.get("precision")
     made.logical = logical if isinstance(logical, str) else ""
     made.scale = scale if type(scale) is int else 0
+    made.precision = precision if type(precision) is int else 0
     return made
 
 

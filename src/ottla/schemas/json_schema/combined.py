@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.budget import Budget
 from ottla.light_tuples import NamedTuple
 from ottla.schemas.json_schema.nodes import Node, same_value
 from ottla.schemas.model import Problem
@@ -78,17 +79,18 @@ def _compare_both(
     if not _may_become(old, new):
         yield Problem("COMBINED_TYPE_CHANGED", path, f"{old.word} became {new.word}")
         return
-    new_count, old_count = len(_distinct(new.schemas)), len(_distinct(old.schemas))
+    choices, before = _distinct(new.schemas, comparison.budget), _distinct(old.schemas, comparison.budget)
+    new_count, old_count = len(choices), len(before)
     if new.word == "allOf" and new_count > old_count:
         yield Problem("PRODUCT_TYPE_EXTENDED", f"{path}/allOf", "more is demanded than before")
     elif new.word != "allOf" and new_count < old_count:
         yield Problem("SUM_TYPE_NARROWED", f"{path}/{new.word}", "there are fewer choices than before")
     else:
         fits = [
-            [comparison.fits(reader.of(one), writer.of(other), f"{path}/{new.word}") for one in _distinct(new.schemas)]
-            for other in _distinct(old.schemas)
+            [comparison.fits(reader.of(one), writer.of(other), f"{path}/{new.word}") for one in choices]
+            for other in before
         ]
-        if _paired(fits) < min(new_count, old_count):
+        if _paired(fits, comparison.budget) < min(new_count, old_count):
             yield Problem("COMBINED_TYPE_SUBSCHEMAS_CHANGED", f"{path}/{new.word}", "not all choices are accepted")
 
 
@@ -109,19 +111,20 @@ def _may_become(old: Combined, new: Combined) -> bool:
     return len(old.schemas) == len(new.schemas) == 1
 
 
-def _distinct(schemas: list[Any]) -> list[Any]:
+def _distinct(schemas: list[Any], budget: Budget) -> list[Any]:
     found: list[Any] = []
     for each in schemas:
-        if not any(each is other or same_value(each, other) for other in found):
+        if not any(each is other or same_value(each, other, budget) for other in found):
             found.append(each)
     return found
 
 
-def _paired(fits: list[list[bool]]) -> int:
+def _paired(fits: list[list[bool]], budget: Budget) -> int:
     """How many rows can have a column of their own that fits: a maximum matching, by augmenting paths."""
     row_of: dict[int, int] = {}
 
     def has_place(row: int, tried: set[int]) -> bool:
+        budget.spend(len(fits[row]))
         for column, is_fit in enumerate(fits[row]):
             if is_fit and column not in tried:
                 tried.add(column)

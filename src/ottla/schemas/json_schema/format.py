@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from ottla.budget import Budget, BudgetExceeded
 from ottla.light_dataclasses import dataclass
 from ottla.schemas.json_schema.compatibility import problems
-from ottla.schemas.json_schema.nodes import Node, is_modern
+from ottla.schemas.json_schema.nodes import LOOKUP_STEPS, Node, is_modern
 from ottla.schemas.model import InvalidSchema, Problem, SchemaLibraryMissing, read_json, write_json
 
 _DATA_KEYWORDS: Final = frozenset({"const", "enum", "default", "examples"})
 REFS_MAX: Final = 10_000
+PARSE_STEPS: Final = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,12 @@ class JsonSchemaFormat:
     def parse(self, text: str, imports: Mapping[str, str]) -> ParsedJsonSchema:
         value = read_json(text)
         others = {name: read_json(imported) for name, imported in imports.items()}
+        budget = Budget(PARSE_STEPS, "reading the schema")
         try:
-            return _parsed(value, others)
+            _count(value, budget)
+            return _parsed(value, others, budget)
+        except BudgetExceeded as error:
+            raise InvalidSchema(str(error)) from None
         except RecursionError:
             raise InvalidSchema("it is nested too deeply") from None
 
@@ -43,11 +49,11 @@ class JsonSchemaFormat:
     def identity(self, text: str) -> str:
         return text
 
-    def problems(self, reader: ParsedJsonSchema, writer: ParsedJsonSchema) -> Sequence[Problem]:
-        return problems(reader.root, writer.root)
+    def problems(self, reader: ParsedJsonSchema, writer: ParsedJsonSchema, budget: Budget) -> Sequence[Problem]:
+        return problems(reader.root, writer.root, budget)
 
 
-def _parsed(value: Any, others: Mapping[str, Any]) -> ParsedJsonSchema:
+def _parsed(value: Any, others: Mapping[str, Any], budget: Budget) -> ParsedJsonSchema:
     try:
         from jsonschema.exceptions import SchemaError
         from jsonschema.validators import Draft7Validator, validator_for
@@ -67,9 +73,11 @@ def _parsed(value: Any, others: Mapping[str, Any]) -> ParsedJsonSchema:
         validator_for(value, default=Draft7Validator).check_schema(value)
         base = str(value.get("$id", "")) if isinstance(value, dict) else ""
         pairs = [(name, resource(each)) for name, each in others.items()]
-        registry = Registry().with_resources([*pairs, (base, resource(value))])
+        # Crawled once, or every look for an anchor would do it.
+        registry = Registry().with_resources([*pairs, (base, resource(value))]).crawl()
         resolver = registry.resolver(base)
         for ref in _refs(value):
+            budget.spend(LOOKUP_STEPS + len(ref))
             resolver.lookup(ref)
     except SchemaError as error:
         raise InvalidSchema(f"it is no JSON schema: {error.message} at {error.json_path}") from None
@@ -96,6 +104,21 @@ def _refs(value: Any) -> Iterator[str]:
                     raise InvalidSchema(f"it has more than {REFS_MAX} references")
                 yield each["$ref"]
             left.extend(inner for name, inner in each.items() if name not in _DATA_KEYWORDS)
+
+
+def _count(value: Any, budget: Budget) -> None:
+    """Spend what jsonschema will need: it compares the items of lists that must be unique with each other, unless they
+    can be sorted."""
+    left = [value]
+    while left:
+        each = left.pop()
+        budget.spend()
+        if isinstance(each, dict):
+            left.extend(each.values())
+        elif isinstance(each, list):
+            if not all(isinstance(item, str) for item in each):
+                budget.spend(len(each) * len(each))
+            left.extend(each)
 
 
 def _in_order(value: Any) -> Any:

@@ -9,13 +9,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any, Final
 
+from ottla.budget import Budget
 from ottla.light_dataclasses import dataclass
 
 UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 SEEN_THROUGH: Final = ("$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "contains")
-COMPARED_MAX: Final = 10_000
+LOOKUP_STEPS: Final = 50  # what it costs to find what a $ref names
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +38,7 @@ class Node:
             return Node(value, resolver, is_modern(value, self.is_modern))
         return Node(value, self.resolver, self.is_modern)
 
-    def followed(self) -> Node:
+    def followed(self, budget: Budget) -> Node:
         """What a $ref leads to, for as long as there is nothing but one."""
         node, seen = self, set[str]()
         while isinstance(node.value, dict) and isinstance(ref := node.value.get("$ref"), str):
@@ -45,10 +47,11 @@ class Node:
             if ref in seen:
                 return Node(True, node.resolver, node.is_modern)
             seen.add(ref)
-            node = node.target(ref)
+            node = node.target(ref, budget)
         return node
 
-    def target(self, ref: str) -> Node:
+    def target(self, ref: str, budget: Budget) -> Node:
+        budget.spend(LOOKUP_STEPS + len(ref))
         found = self.resolver.lookup(ref)
         return Node(found.contents, found.resolver, is_modern(found.contents, self.is_modern))
 
@@ -91,27 +94,29 @@ def without_unevaluated(node: Node) -> Node:
     return Node(rest, node.resolver, node.is_modern)
 
 
-def same_value(one: Any, other: Any) -> bool:
+def same_value(one: Any, other: Any, budget: Budget) -> bool:
     """Whether two values of JSON are the same one: 1 is 1.0, and neither of them is true, as deep as it may be."""
+    budget.spend()
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same_value, one, other))
+        return len(one) == len(other) and all(map(same_value, one, other, repeat(budget)))
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same_value(each, other[name]) for name, each in one.items())
+        return one.keys() == other.keys() and all(same_value(each, other[name], budget) for name, each in one.items())
     return bool(one == other)
 
 
-def is_same(one: Node, other: Node) -> bool:
-    """Whether two schemas, and all that they refer to, have the same text. In doubt they have not."""
+def is_same(one: Node, other: Node, budget: Budget) -> bool:
+    """Whether two schemas, and all that they refer to, have the same text."""
     left, seen = [(one, other)], set[tuple[int, int]]()
     while left:
         one, other = left.pop()
-        if not same_value(one.value, other.value) or one.is_modern != other.is_modern or len(seen) > COMPARED_MAX:
+        if (id(one.value), id(other.value)) in seen:
+            continue
+        if not same_value(one.value, other.value, budget) or one.is_modern != other.is_modern:
             return False
-        if (id(one.value), id(other.value)) not in seen:
-            seen.add((id(one.value), id(other.value)))
-            left += [(one.target(ref), other.target(ref)) for ref in _refs(one.value)]
+        seen.add((id(one.value), id(other.value)))
+        left += [(one.target(ref, budget), other.target(ref, budget)) for ref in _refs(one.value)]
     return True
 
 

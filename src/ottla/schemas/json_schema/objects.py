@@ -16,6 +16,7 @@ MISSING: Final = object()
 
 def compare_objects(comparison: Comparison, reader: Node, writer: Node, path: str) -> Iterator[Problem]:
     new, old = reader.get("properties", {}), writer.get("properties", {})
+    comparison.budget.spend(len(new) + len(old))
     for name in {**old, **new}:
         where = f"{path}/properties/{name}"
         if name not in new:
@@ -24,7 +25,7 @@ def compare_objects(comparison: Comparison, reader: Node, writer: Node, path: st
             yield from _added(comparison, reader, writer, name, where)
         else:
             yield from comparison.compare(reader.of(new[name]), writer.of(old[name]), where)
-    yield from _required(reader, writer, path)
+    yield from _required(comparison, reader, writer, path)
     yield from _additional(comparison, reader, writer, path)
     yield from _patterns(comparison, reader, writer, path)
     yield from _dependencies(comparison, reader, writer, path)
@@ -39,12 +40,10 @@ def _is_open_model(node: Node) -> bool:
     return not node.get("patternProperties") and _rest(node) in (True, {})
 
 
-def _covering(node: Node, name: str) -> Any:
+def _covering(comparison: Comparison, node: Node, name: str) -> Any:
     """What a model that is neither open nor closed says about a name; MISSING when it may not be there."""
-    from ottla.schemas.json_schema.compatibility import covers
-
     for pattern, schema in node.get("patternProperties", {}).items():
-        if covers(pattern, name):
+        if comparison.covers(pattern, name):
             return schema
     rest = _rest(node)
     return MISSING if rest is False else rest
@@ -53,7 +52,7 @@ def _covering(node: Node, name: str) -> Any:
 def _removed(comparison: Comparison, reader: Node, writer: Node, name: str, path: str) -> Iterator[Problem]:
     if _is_open_model(reader):
         return
-    before, covering = writer.get("properties")[name], _covering(reader, name)
+    before, covering = writer.get("properties")[name], _covering(comparison, reader, name)
     if covering is MISSING:
         if before is not False:
             yield Problem("PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", path, f"{name} is not accepted any more")
@@ -71,13 +70,19 @@ def _added(comparison: Comparison, reader: Node, writer: Node, name: str, path: 
             sentence = f"anything may have been written as {name}, because the old schema allows more properties"
             yield Problem("PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL", path, sentence)
     else:
-        covering = _covering(writer, name)
+        covering = _covering(comparison, writer, name)
         if covering is not MISSING and not comparison.fits(reader.of(wanted), writer.of(covering), path):
             sentence = f"what may have been written as {name} is not accepted"
             yield Problem("PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path, sentence)
-    if name in reader.get("required", ()) and not _has_default(reader, name):
+    comparison.budget.spend(len(_names(reader, "required")) // 16)
+    if name in _names(reader, "required") and not _has_default(reader, name):
         sentence = f"{name} is required, has no default, and was not there before"
         yield Problem("REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", path, sentence)
+
+
+def _names(node: Node, word: str) -> list[str]:
+    names = node.get(word)
+    return names if isinstance(names, list) else []
 
 
 def _has_default(node: Node, name: str) -> bool:
@@ -85,11 +90,13 @@ def _has_default(node: Node, name: str) -> bool:
     return schema is not None and "default" in (schema if isinstance(schema, dict) else {})
 
 
-def _required(reader: Node, writer: Node, path: str) -> Iterator[Problem]:
+def _required(comparison: Comparison, reader: Node, writer: Node, path: str) -> Iterator[Problem]:
     new, old = reader.get("properties", {}), writer.get("properties", {})
-    for name in reader.get("required", ()) if isinstance(reader.get("required", ()), list) else ():
+    wanted, required = _names(reader, "required"), frozenset(_names(writer, "required"))
+    comparison.budget.spend(len(wanted) + len(required))
+    for name in wanted:
         was_added = name in new and name not in old
-        if not was_added and name not in writer.get("required", ()) and not _has_default(reader, name):
+        if not was_added and name not in required and not _has_default(reader, name):
             yield Problem("REQUIRED_ATTRIBUTE_ADDED", f"{path}/required/{name}", f"{name} is required now")
 
 
@@ -107,9 +114,10 @@ def _additional(comparison: Comparison, reader: Node, writer: Node, path: str) -
 
 
 def _patterns(comparison: Comparison, reader: Node, writer: Node, path: str) -> Iterator[Problem]:
-    from ottla.schemas.json_schema.compatibility import covers, is_open
+    from ottla.schemas.json_schema.compatibility import is_open
 
     before, after = writer.get("patternProperties", {}), reader.get("patternProperties", {})
+    comparison.budget.spend(len(before) * len(after) + len(before) + len(after))
     for pattern, wanted in after.items():
         where = f"{path}/patternProperties/{pattern}"
         if pattern in before:
@@ -117,7 +125,7 @@ def _patterns(comparison: Comparison, reader: Node, writer: Node, path: str) -> 
             continue
         rest = _rest(writer)
         written = [] if rest is False else [rest]
-        written += [each for name, each in writer.get("properties", {}).items() if covers(pattern, name)]
+        written += [each for name, each in writer.get("properties", {}).items() if comparison.covers(pattern, name)]
         written += [each for other, each in before.items() if _may_meet(pattern, other)]
         if not is_open(wanted) and not all(comparison.fits(reader.of(wanted), writer.of(x), where) for x in written):
             yield Problem("PATTERN_PROPERTY_ADDED", where, "not all that may have been written is accepted")
@@ -152,6 +160,7 @@ def _dependencies(comparison: Comparison, reader: Node, writer: Node, path: str)
     for word in ("dependencies", "dependentRequired", "dependentSchemas"):
         before = writer.get(word, {})
         for name, wanted in reader.get(word, {}).items():
+            comparison.budget.spend(1 + len(wanted) if isinstance(wanted, list) else 1)
             where = f"{path}/{word}/{name}"
             kind = "ARRAY" if isinstance(wanted, list) else "SCHEMA"
             if name not in before or isinstance(wanted, list) != isinstance(before[name], list):

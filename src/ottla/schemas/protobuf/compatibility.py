@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.budget import Budget
 from ottla.light_dataclasses import dataclass
 from ottla.schemas.model import Problem
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 MESSAGE: Final = 11
 REQUIRED: Final = 2
+STEPS: Final = 10  # of looking at a field or a message
 REPEATED: Final = 3
 _WIRE: Final = {
     **dict.fromkeys((3, 4, 5, 8, 13, 14), "a whole number"),
@@ -38,13 +40,13 @@ _WIRE: Final = {
 }
 
 
-def problems(reader: File, writer: File) -> Sequence[Problem]:
-    """Why messages that `writer` describes cannot be read with `reader`."""
+def problems(reader: File, writer: File, budget: Budget) -> Sequence[Problem]:
+    """Why messages that `writer` describes cannot be read with `reader`; BudgetExceeded when that takes too long."""
     new, old = _Types.of(reader), _Types.of(writer)
     found = []
     if new.package != old.package:
         found.append(Problem("PACKAGE_CHANGED", "#/", f"package {old.package!r} became {new.package!r}"))
-    comparison = _Comparison(new, old)
+    comparison = _Comparison(new, old, budget)
     found += comparison.messages(reader[0].message_type, writer[0].message_type, "#/")
     return found
 
@@ -78,11 +80,13 @@ def _collect(message: Any, prefix: str, package: str, found: dict[str, tuple[Any
 
 
 class _Comparison:
-    def __init__(self, new: _Types, old: _Types) -> None:
+    def __init__(self, new: _Types, old: _Types, budget: Budget) -> None:
+        self._budget = budget
         self._new, self._old = new, old
         self._seen: set[tuple[str, str]] = set()
 
     def messages(self, new: Any, old: Any, path: str) -> Iterator[Problem]:
+        self._budget.spend(STEPS * (len(new) + len(old)))
         by_name = {each.name: each for each in new}
         for message in old:
             where = f"{path}{message.name}"
@@ -94,6 +98,7 @@ class _Comparison:
                 yield from self._message(by_name[message.name], message, where)
 
     def _message(self, new: DescriptorProto, old: DescriptorProto, path: str) -> Iterator[Problem]:
+        self._budget.spend(STEPS * (1 + len(new.field) + len(old.field)))
         yield from _oneofs(new, old, path)
         numbers = {each.number: each for each in new.field}
         before = {each.number: each for each in old.field}
@@ -161,8 +166,11 @@ def _oneof_of(message: DescriptorProto) -> dict[int, str]:
 def _oneofs(new: DescriptorProto, old: DescriptorProto, path: str) -> Iterator[Problem]:
     now, before = _oneof_of(new), _oneof_of(old)
     there = {each.number for each in old.field}
-    for name in sorted(set(now.values())):
-        numbers = [number for number, oneof in now.items() if oneof == name and number in there]
+    members: dict[str, list[int]] = {name: [] for name in sorted(set(now.values()))}
+    for number, name in now.items():
+        if number in there:
+            members[name].append(number)
+    for name, numbers in members.items():
         # Fields exclude each other already if they come from one oneof; a plain field comes alone.
         if len({before.get(number, number) for number in numbers}) < 2:
             continue

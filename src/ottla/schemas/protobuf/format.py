@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.budget import Budget
 from ottla.light_dataclasses import dataclass, field
 from ottla.schemas.model import InvalidSchema, Problem, SchemaLibraryMissing
 from ottla.schemas.protobuf.known_files import KNOWN_FILES
@@ -73,10 +74,10 @@ class ProtobufFormat:
     def identity(self, text: str) -> str:
         return words_of(text)
 
-    def problems(self, reader: ParsedProtobuf, writer: ParsedProtobuf) -> Sequence[Problem]:
+    def problems(self, reader: ParsedProtobuf, writer: ParsedProtobuf, budget: Budget) -> Sequence[Problem]:
         from ottla.schemas.protobuf.compatibility import problems
 
-        return problems((reader.file, reader.files), (writer.file, writer.files))
+        return problems((reader.file, reader.files), (writer.file, writer.files), budget)
 
 
 def _is_descriptor(text: str) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("fastavro")
 pytest.importorskip("jsonschema")
+from ottla.broker.registry import schemas
 from ottla.broker.registry.errors import RegistryError
 from ottla.broker.registry.operations import BY_NAME, Knowledge
 from ottla.broker.registry.requests import Request
@@ -46,14 +47,18 @@ class Registry:
         query = {key: str(value) for key, value in more.items() if key not in repeated}
         sent = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         steps = BY_NAME[name].run(Knowledge(self.state, self.schemas), Request(path, query, sent, repeated))
-        computed = None
+        computed, failed = None, None
         while True:
             try:
-                work = steps.send(computed)
+                work = steps.send(computed) if failed is None else steps.throw(failed)
             except StopIteration as end:
                 self._written(end.value.records)
                 return end.value.value
-            computed = None if work is None else work()
+            computed, failed = None, None
+            try:
+                computed = None if work is None else work()
+            except Exception as error:
+                failed = error
             self.computed_apart += work is not None
 
     def _written(self, records):
@@ -550,3 +555,47 @@ def test_a_large_schema_is_computed_apart_from_the_loop(registry):
     assert registry.register("a", record(*fields, field("more", "int", default=0))) == 2
     body = {"schema": record(*fields, field("bad", "int"))}
     assert registry.code("POST /subjects/{subject}/versions", body, subject="a") == 409
+
+
+# -- work that others decide about -------------------------------------------------------------------------------------
+
+
+def nested_arrays(depth, inner):
+    schema = inner
+    for _ in range(depth):
+        schema = {"type": "array", "items": schema}
+    return json.dumps(schema)
+
+
+def test_schemas_that_are_nested_too_deeply_are_answered_422(registry):
+    for kind, depth in (("AVRO", 300), ("AVRO", 600), ("JSON", 150), ("JSON", 600), ("JSON", 50_000)):
+        inner = "int" if kind == "AVRO" else {"type": "string"}
+        text = nested_arrays(depth, inner) if depth < 1_000 else '{"items":' * depth + "{}" + "}" * depth
+        answers = []
+        for other in (text, text.replace("int", "long").replace("string", "number")):
+            try:
+                registry.register(f"{kind}-{depth}", other, kind)
+            except RegistryError as refused:
+                answers.append(refused.status)
+        assert set(answers) <= {409, 422}
+        assert depth < 1_000 or answers == [422, 422]
+
+
+def test_a_comparison_that_takes_too_long_is_answered_422(registry, monkeypatch):
+    monkeypatch.setattr(schemas, "COMPARE_STEPS", 50_000)
+    text = [json.dumps({"anyOf": [{"maxLength": n} for n in range(first, first + 200)]}) for first in (0, 1)]
+    registry.register("s", text[0], "JSON")
+    with pytest.raises(RegistryError) as refused:
+        registry.register("s", text[1], "JSON")
+    assert (refused.value.status, refused.value.code) == (422, 422)
+    assert "cannot be compared: the comparison takes more than 50000 steps" in refused.value.message
+
+
+def test_only_comparisons_that_are_short_are_made_at_once(registry):
+    registry.register("s", ONE)
+    registry.code("POST /subjects/{subject}/versions", {"schema": OTHER}, subject="s")
+    assert registry.computed_apart == 0
+    text = [json.dumps({"anyOf": [{"maxLength": n} for n in range(first, first + 60)]}) for first in (0, 1)]
+    registry.register("t", text[0], "JSON")
+    registry.register("t", text[1], "JSON")
+    assert registry.computed_apart >= 1
