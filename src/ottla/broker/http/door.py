@@ -131,6 +131,7 @@ class Door:
     # -- when somebody comes -----------------------------------------------------------------------------------------
 
     def _make(self, bound: Address, rows: list[PartRow], is_admin: bool) -> Serving:
+        from ottla.broker.http.admission import Admission
         from ottla.broker.http.login_routes import login_part
         from ottla.broker.http.openapi import openapi
         from ottla.broker.http.serving import Mounted, application, make_server
@@ -150,7 +151,9 @@ class Door:
         )
         read_only = any(each.gate.is_read_only for each in mounted)
         mounted += [Mounted(part, self._gate(bound, sessions, token, read_only)) for part in own]
-        return Serving(make_server(application(self._broker, mounted, cookie)), [each.part for each in mounted])
+        admission = Admission()
+        app = application(self._broker, mounted, cookie, admission)
+        return Serving(make_server(app, admission), [each.part for each in mounted])
 
     def _gate(self, bound: Address, sessions: Sessions, token: str, is_read_only: bool) -> Gate:
         from ottla.broker.http.gate import Gate

@@ -2,15 +2,21 @@
 
 uvicorn writes the head of an answer and then its body, and asyncio sends each at once: two system calls of the broker,
 and whoever reads is woken twice. An answer of a page is a few kilobytes, so both fit into one.
+
+A connection that has begun a request must have sent its head within HEAD_S, and gives way where the door is full
+(admission.py).
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ottla.broker.http.admission import Admission
+
+HEAD_S: Final = 10
 GATHERED_BYTES_MAX: Final = 64 * 1024
 """More is sent at once: large answers come in pieces, and their writer waits for whoever reads."""
 
@@ -48,6 +54,49 @@ class GatheringTransport:
 class GatheringProtocol(H11Protocol):
     """uvicorn's own, over such a transport."""
 
+    def __init__(self, *arguments: Any, admission: Admission, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._admission = admission
+        self._head_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def address(self) -> str:
+        return self.client[0] if self.client is not None else ""
+
+    @property
+    def is_busy(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def give_way(self) -> None:
+        self.transport.abort()
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         gathering = GatheringTransport(transport, asyncio.get_running_loop())
         super().connection_made(cast(asyncio.Transport, gathering))
+        self._admission.came(self)
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._admission.left(self)
+        self._expect_nothing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._expect_head()
+
+    def _expect_head(self) -> None:
+        if self.is_busy or self.transport.is_closing():
+            self._expect_nothing()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_S, self._head_is_late)
+
+    def _expect_nothing(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_is_late(self) -> None:
+        self._head_timer = None
+        if not self.is_busy:
+            self.transport.abort()

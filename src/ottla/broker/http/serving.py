@@ -10,33 +10,37 @@
    keep a browser from running what is not ours, from framing it and from guessing types.
 4. Whatever a part raises becomes an answer; what is nobody's error is logged and answered with 500, without a word of
    what went wrong inside.
-5. Connections, heads, keep-alive and the end are bounded.
+5. Connections (admission.py), heads and bodies in size and in time, keep-alive and the end are bounded.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import uvicorn
 import uvicorn.lifespan.off
 import uvicorn.protocols.http.h11_impl  # both by their names in make_server
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ottla.broker.http.admission import Admission
 from ottla.broker.http.call import Call
 from ottla.broker.http.errors import http_error
 from ottla.broker.http.gate import Gate, Head
 from ottla.broker.http.gathering import GatheringProtocol
 from ottla.broker.http.parts import HttpError, Part, Reply, Route
 from ottla.broker.http.slices import slices
+from ottla.broker.observe.admin_http import PATHS
 from ottla.broker.requests.running import next_turn
 from ottla.errors import OttlaError
 from ottla.light_dataclasses import dataclass
@@ -48,9 +52,9 @@ log = logging.getLogger(__name__)
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
-CONNECTIONS_LIMIT: Final = 128
 HEAD_LIMIT_BYTES: Final = 16_384
 KEEP_ALIVE_S: Final = 30
+BODY_S: Final = 30
 LAST_S: Final = 1
 BACKLOG: Final = 128
 
@@ -74,7 +78,7 @@ class Mounted:
     gate: Gate
 
 
-def application(broker: Broker, mounted: Sequence[Mounted], cookie: str) -> ASGIApp:
+def application(broker: Broker, mounted: Sequence[Mounted], cookie: str, admission: Admission) -> ASGIApp:
     """All parts of one address. `cookie` is the name of its sessions' cookie."""
     endpoints = {
         (route.method, route.path): _endpoint(broker, each, route, cookie)
@@ -88,7 +92,7 @@ def application(broker: Broker, mounted: Sequence[Mounted], cookie: str) -> ASGI
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _not_there})
     plain = {(method, path): endpoint for (method, path), endpoint in endpoints.items() if "{" not in path}
-    return _behind_host_check(_looked_up(plain, app), mounted[0].gate, _open_paths(mounted))
+    return _behind_host_check(_looked_up(plain, app), mounted[0].gate, _open_paths(mounted), admission)
 
 
 def _looked_up(endpoints: Mapping[tuple[str, str], Endpoint], otherwise: ASGIApp) -> ASGIApp:
@@ -107,13 +111,15 @@ def _open_paths(mounted: Sequence[Mounted]) -> frozenset[str]:
     return frozenset(route.path for each in mounted for route in each.part.routes if route.any_host)
 
 
-def _behind_host_check(app: ASGIApp, gate: Gate, open_paths: frozenset[str]) -> ASGIApp:
+def _behind_host_check(app: ASGIApp, gate: Gate, open_paths: frozenset[str], admission: Admission) -> ASGIApp:
     async def checked(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return  # a websocket: there are none
         hosts = tuple(value.decode("latin-1") for name, value in scope["headers"] if name == b"host")
         try:
             gate.check_host(hosts, any_host=scope["path"] in open_paths)
+            if admission.is_full and scope["path"] not in PATHS:
+                raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests are being answered; ask again")
         except HttpError as error:
             await _written(_plain_error(error))(scope, receive, send)
             return
@@ -201,10 +207,17 @@ def head_of(request: Request, cookie: str) -> Head:
 
 async def _body(request: Request, limit_bytes: int) -> bytes:
     pieces = bytearray()
-    async for piece in request.stream():
-        pieces += piece
-        if len(pieces) > limit_bytes:
-            raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {limit_bytes} bytes may be sent here")
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for piece in request.stream():
+                pieces += piece
+                if len(pieces) > limit_bytes:
+                    sentence = f"at most {limit_bytes} bytes may be sent here"
+                    raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
+    except ClientDisconnect:
+        raise HttpError(HTTPStatus.BAD_REQUEST, "the connection ended before the body did") from None
+    except TimeoutError:
+        raise HttpError(HTTPStatus.REQUEST_TIMEOUT, f"the body did not come within {BODY_S} s") from None
     return bytes(pieces)
 
 
@@ -240,7 +253,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-def make_server(app: ASGIApp) -> _Server:
+def make_server(app: ASGIApp, admission: Admission) -> _Server:
     config = uvicorn.Config(
         app,
         lifespan="off",
@@ -250,11 +263,10 @@ def make_server(app: ASGIApp) -> _Server:
         server_header=False,
         date_header=False,
         proxy_headers=False,
-        http=GatheringProtocol,
+        http=cast(type[asyncio.Protocol], partial(GatheringProtocol, admission=admission)),
         ws="none",
         loop="none",
         backlog=BACKLOG,
-        limit_concurrency=CONNECTIONS_LIMIT,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=LAST_S,
         h11_max_incomplete_event_size=HEAD_LIMIT_BYTES,

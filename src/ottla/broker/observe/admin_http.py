@@ -166,7 +166,7 @@ class AdminServer:
         self._request_limit_s = request_limit_s
         self._server: asyncio.Server | None = None
         self._local_only = True
-        self._open: set[asyncio.Task[None]] = set()
+        self._open: dict[asyncio.Task[None], None] = {}  # in the order in which they came
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; returns the address with the port that was bound. AdminListenerFailed when it cannot."""
@@ -189,11 +189,10 @@ class AdminServer:
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._open) >= CONNECTIONS_LIMIT:
-            writer.transport.abort()
-            return
+            next(iter(self._open)).cancel()  # the oldest: whoever asks something has long been answered
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
-        self._open.add(task)
-        task.add_done_callback(self._open.discard)
+        self._open[task] = None
+        task.add_done_callback(self._open.pop)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -51,9 +51,9 @@ class Served:
 def served():
     mounted_by_cookie, application = {}, serving.application
 
-    def noted(broker, mounted, cookie):
+    def noted(broker, mounted, cookie, admission):
         mounted_by_cookie[cookie] = mounted
-        return application(broker, mounted, cookie)
+        return application(broker, mounted, cookie, admission)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(serving, "application", noted)
