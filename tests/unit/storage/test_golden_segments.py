@@ -157,7 +157,7 @@ def test_recovery_keeps_every_byte_and_agrees_with_kafka_about_the_indexes(logs:
         for segment, before in zip(segments_of(partition, directory), segments_of(partition), strict=True):
             recovery = segment.recover()
             assert sum(map(len, recovery)) == len(batches_of(before))
-            assert (recovery.damage, recovery.truncated_bytes) == (None, 0)
+            assert (recovery.torn, recovery.truncated_bytes) == (None, 0)
             for offset in range(segment.base_offset, segment.next_offset() + 1):
                 assert segment.translate(offset) == before.translate(offset)
             assert segment.max_timestamp.timestamp_ms == max(

@@ -68,6 +68,16 @@ class OffsetIndex(SparseIndex):
             return OffsetPosition(self.base_offset, 0)
         return OffsetPosition(self.base_offset + last[0], last[1])
 
+    def entries(self) -> list[OffsetPosition]:
+        """All of them; none if the file cannot be trusted."""
+        try:
+            self.load()
+        except CorruptIndex:
+            return []
+        return [
+            OffsetPosition(self.base_offset + key, value) for key, value in zip(self._keys, self._values, strict=True)
+        ]
+
     def append(self, offset: int, position: int) -> None:
         """Add an entry after the last one. See `make_ready`."""
         if not self.append_unless_full(offset, position):

@@ -8,6 +8,8 @@
 2. After an unclean stop the segments from the recovery point on are read once, with every CRC. The longest sound row of
    batches is kept, the rest is cut and synced; later segments go. Indexes, leader epochs, producers and aborted
    transactions of what was read are rebuilt from it. Nothing before the recovery point is touched.
+   What is not sound below the recovery point itself was synced once, and rotted: it is no end. It stays where it is and
+   is named (`damages`), the records behind it stay, and no offset of it is given out again.
 3. Offsets follow each other without a gap, unless the topic is compacted, or was up to `compacted_up_to`. A gap that
    compaction did not make is where a crash lost the end of a segment but kept the next: the row ends there.
 4. A missing index, a missing or damaged snapshot, a damaged epoch file cost time, never records. A lost log start is
@@ -44,6 +46,7 @@ from ottla.storage.producers.snapshot import (
     truncate_fully,
 )
 from ottla.storage.producers.state import ProducerState
+from ottla.storage.segment.damage import Damage
 from ottla.storage.segment.names import OFFSET_INDEX_SUFFIX, RECORDS_SUFFIX, TIME_INDEX_SUFFIX
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segments import Segments
@@ -88,6 +91,7 @@ class LogLoader:
         self.recovered: list[Segment] = []
         self.truncated_bytes = 0
         self.damage: str | None = None
+        self.damages: list[tuple[Segment, Damage]] = []
         self._settings = settings
         self._files = files
         self._now_ms = now_ms
@@ -95,6 +99,7 @@ class LogLoader:
         self._is_suspect = is_suspect
         self._log_start_is_known = log_start_is_known
         self._compacted_up_to = END_OF_OFFSETS if settings.is_compacted else compacted_up_to
+        self._synced_up_to = recovery_point  # also when it is read from further back
         self._expected_offset = 0
         self._epochs_on_disk: tuple[EpochEntry, ...] | None = ()
         self._is_damaged = False
@@ -220,10 +225,11 @@ class LogLoader:
             if not self._follows(segment, is_first=number == 0):
                 self._drop(doubtful[number:])
                 break
-            yield from self._recover_segment(segment)
+            yield from self._recover_segment(segment, doubtful[number + 1 : number + 2])
             if self._is_damaged:
                 self._drop(doubtful[number + 1 :])
                 break
+        self._go_on_behind_damage()
 
     def _follows(self, segment: Segment, *, is_first: bool) -> bool:
         """Whether a segment begins where the one before it ends."""
@@ -235,8 +241,24 @@ class LogLoader:
         self._damaged(f"{segment.path} does not begin at {self._expected_offset}, where the records before it end")
         return False
 
-    def _recover_segment(self, segment: Segment) -> Iterator[int]:
-        recovery = segment.recover()
+    def _go_on_behind_damage(self) -> None:
+        """What is appended goes to a segment of its own when the last one ends with bytes that are no batch: a walk
+        over its headers would never come to what is behind them."""
+        last = self.segments.last
+        if last is None or not last.damages or last.damages[-1].end_position < last.size_bytes:
+            return
+        made = create_segment(
+            *(self._files, self.directory, self._expected_offset, self._settings, self.topic_partition),
+            now_ms=self._now_ms,
+        )
+        self.segments.add(made)
+        self.recovered.append(made)
+        self._files.sync_directory(self.directory)
+
+    def _recover_segment(self, segment: Segment, following: list[Segment]) -> Iterator[int]:
+        end_offset = following[0].base_offset if following else self._synced_up_to
+        has_gaps = segment.base_offset < self._compacted_up_to
+        recovery = segment.recover(synced_up_to=self._synced_up_to, end_offset=end_offset, has_gaps=has_gaps)
         self._expected_offset = segment.base_offset
         is_row = True
         for batches in recovery:
@@ -247,8 +269,14 @@ class LogLoader:
             yield self._expected_offset
         self.recovered.append(segment)
         self.truncated_bytes += recovery.truncated_bytes
-        if recovery.damage is not None:
-            self._damaged(f"{segment.path}: {recovery.damage}")
+        segment.damages = tuple(recovery.damages)
+        for damage in recovery.damages:
+            self.damages.append((segment, damage))
+            logger.error("%s has rotten records in %s: %s", self.topic_partition, segment.path, damage)
+        if recovery.torn is not None:
+            self._damaged(f"{segment.path}: {recovery.torn}")
+        elif is_row:
+            self._expected_offset = max(self._expected_offset, recovery.next_offset)
         if not is_row:
             self._damaged(f"{segment.path} has a gap at offset {self._expected_offset}")
             self.truncated_bytes += segment.truncate_to(self._expected_offset, self._now_ms)
@@ -269,7 +297,11 @@ class LogLoader:
         return batches
 
     def _is_next(self, offset: int) -> bool:
-        return offset == self._expected_offset or self._expected_offset < offset <= self._compacted_up_to
+        """Whether a batch may follow: at once, behind what compaction removed, or behind what rotted."""
+        if offset == self._expected_offset:
+            return True
+        has_gap = self._expected_offset < self._synced_up_to or offset <= self._compacted_up_to
+        return self._expected_offset < offset and has_gap
 
     def _damaged(self, what: str) -> None:
         self._is_damaged = True

@@ -16,17 +16,19 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
+from ottla.errors import CorruptMessage
 from ottla.records import BatchInfo, RecordBatch
 from ottla.records.control import read_batch_marker
 from ottla.records.layout import NO_PRODUCER_ID
 from ottla.storage.files import Files
 from ottla.storage.index.aborted_index import AbortedIndex, AbortedTransaction
-from ottla.storage.index.sparse_index import CorruptIndex
+from ottla.storage.index.sparse_index import INT32_MAX, CorruptIndex
 from ottla.storage.log.origin import AppendOrigin
 from ottla.storage.producers.check import Accepted, Duplicate
 from ottla.storage.producers.entry import ProducerBatch
 from ottla.storage.producers.snapshot import load_newest
 from ottla.storage.producers.state import ProducerState
+from ottla.storage.segment.damage import next_sound
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.segments import Segments
 
@@ -79,19 +81,47 @@ def producer_batch(batch: BatchInfo) -> ProducerBatch:
 
 
 def found_batches(segment: Segment, start_offset: int, end_offset: int) -> Iterator[list[BatchInfo]]:
-    """The batches of a segment in [start_offset, end_offset), in steps; markers come whole."""
+    """The batches of a segment in [start_offset, end_offset), in steps; markers come whole. What is damaged is left
+    out: what the batches around it say of producers is better than a log that does not open."""
     found: list[BatchInfo] = []
-    for position, batch in segment.records.headers(_start_position(segment, start_offset)):
+    for position, batch in _headers_around_damage(segment, _start_position(segment, start_offset)):
         if batch.base_offset >= end_offset:
             break
         if batch.last_offset < start_offset:
             continue
-        found.append(segment.records.batch(position, batch.size_bytes) if batch.is_control else batch)
+        whole = _marker(segment, position, batch) if batch.is_control else batch
+        if whole is not None:
+            found.append(whole)
         if len(found) >= STEP_BATCHES:
             yield found
             found = []
     if found:
         yield found
+
+
+def _headers_around_damage(segment: Segment, position: int) -> Iterator[tuple[int, BatchInfo]]:
+    records, next_offset = segment.records, segment.base_offset
+    while True:
+        try:
+            for at, batch in records.headers(position):
+                yield at, batch
+                position, next_offset = at + batch.size_bytes, batch.next_offset
+            return
+        except CorruptMessage as error:
+            entries = segment.indexes.offsets.entries()
+            behind = next_sound(records, entries, position, next_offset, segment.base_offset + INT32_MAX)
+            logger.error("%s is damaged at offset %d, position %d: %s", segment.path, next_offset, position, error)
+            if behind is None:
+                return
+            position = behind.position
+
+
+def _marker(segment: Segment, position: int, batch: BatchInfo) -> RecordBatch | None:
+    try:
+        return segment.records.batch(position, batch.size_bytes)
+    except CorruptMessage as error:
+        logger.error("%s has a damaged marker at offset %d: %s", segment.path, batch.base_offset, error)
+        return None
 
 
 def _start_position(segment: Segment, offset: int) -> int:

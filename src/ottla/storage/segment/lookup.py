@@ -50,9 +50,16 @@ class SegmentLookup:
         self._times = times
         self._read_bytes = min(interval_bytes + HEADER_BYTES, HEADERS_READ_BYTES_MAX)
 
-    def batch_with(self, offset: int) -> BatchPosition | None:
-        """The first batch that ends at `offset` or later; None if the segment ends before."""
-        for position, batch in self._headers_from(self._offsets.lookup(offset)):
+    def batch_with(self, offset: int, at_least: int = 0) -> BatchPosition | None:
+        """The first batch that ends at `offset` or later; None if the segment ends before. A batch begins at position
+        `at_least`, and what stands before it does not matter."""
+        entry = self._offsets.lookup(offset)
+        headers = (
+            self._headers_from(entry)
+            if entry.position >= at_least
+            else self._records.headers(at_least, self._read_bytes)
+        )
+        for position, batch in headers:
             last_offset = batch.last_offset
             if last_offset >= offset:
                 return BatchPosition(batch.base_offset, last_offset, position, batch.size_bytes)

@@ -162,16 +162,26 @@ class SoundBatches:
     """Returns the batches of a records file, a list per chunk, as far as everything is sound.
 
     Control batches come as RecordBatch, because the replay of transactions must read the marker inside; all others
-    are BatchInfo. When it has ended, `valid_bytes` is the longest sound prefix and `damage` says what comes after it,
-    None if nothing does.
+    are BatchInfo. When it has ended, `valid_bytes` is where the sound batches that begin at `position` end, and
+    `damage` says what comes after them, None if nothing does. `next_offset` is what the first batch must not be
+    below; without `has_gaps` every batch must begin where the one before it ends.
     """
 
-    def __init__(self, records: RecordsFile, base_offset: int) -> None:
-        self.valid_bytes = 0
-        self.next_offset = base_offset
+    def __init__(
+        self,
+        records: RecordsFile,
+        next_offset: int,
+        *,
+        position: int = 0,
+        offset_max: int | None = None,
+        has_gaps: bool = True,
+    ) -> None:
+        self.valid_bytes = position
+        self.next_offset = next_offset
         self.damage: str | None = None
         self._records = records
-        self._offset_max = base_offset + INT32_MAX
+        self._offset_max = next_offset + INT32_MAX if offset_max is None else offset_max
+        self._has_gaps = has_gaps
 
     def __iter__(self) -> Iterator[list[BatchInfo]]:
         while self.damage is None and self.valid_bytes < self._records.size_bytes:
@@ -236,7 +246,8 @@ class SoundBatches:
         next_offset, offset_max = self.next_offset, self._offset_max
         for number, batch in enumerate(batches):
             base_offset, last_offset = batch.base_offset, batch.last_offset
-            if not next_offset <= base_offset <= last_offset <= offset_max:
+            follows = next_offset <= base_offset if self._has_gaps else next_offset == base_offset
+            if not (follows and base_offset <= last_offset <= offset_max):
                 self.damage = f"offsets {base_offset} to {last_offset} cannot follow {next_offset - 1} here"
                 batches = batches[:number]
                 break

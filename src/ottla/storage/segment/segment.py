@@ -19,12 +19,14 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn, Protocol
 
+from ottla.errors import CorruptMessage
 from ottla.records import BatchInfo
 from ottla.records.layout import HEADER_BYTES
 from ottla.storage.files import Buffer, Files
 from ottla.storage.index.aborted_index import AbortedIndex
 from ottla.storage.index.sparse_index import INT32_MAX, CorruptIndex
 from ottla.storage.index.time_index import NO_TIMESTAMP, TimestampOffset
+from ottla.storage.segment.damage import Damage, SegmentVerification
 from ottla.storage.segment.indexes import AppendedBatch, SegmentIndexes
 from ottla.storage.segment.lookup import BatchPosition, FoundOffset, SegmentLookup
 from ottla.storage.segment.names import ABORTED_INDEX_SUFFIX, RECORDS_SUFFIX, segment_path
@@ -96,6 +98,7 @@ class Segment:
         )
         self.aborted_index = AbortedIndex(files, self._path_of(ABORTED_INDEX_SUFFIX), base_offset)
         self._lookup = SegmentLookup(self.records, self.indexes.offsets, self.indexes.times, interval_bytes)
+        self.damages: tuple[Damage, ...] = ()  # as far as somebody has found out
         self._first_timestamp_ms: int | None = None
         self._names_are_new = create
 
@@ -155,7 +158,10 @@ class Segment:
     def first_timestamp_ms(self) -> int:
         """The latest timestamp of the first batch, which is the age of a segment; -1 if it has none."""
         if self._first_timestamp_ms is None:
-            first = next(self.records.headers(0, HEADER_BYTES), None)
+            try:
+                first = next(self.records.headers(0, HEADER_BYTES), None)
+            except CorruptMessage:
+                return NO_TIMESTAMP  # it is as old as its file
             if first is None:
                 return NO_TIMESTAMP
             self._first_timestamp_ms = first[1].max_timestamp_ms
@@ -230,7 +236,19 @@ class Segment:
 
     def translate(self, offset: int) -> BatchPosition | None:
         """The first batch that ends at `offset` or later; None if the segment ends before."""
+        for damage in reversed(self.damages):
+            if offset >= damage.next_offset:
+                return self._lookup.batch_with(offset, damage.end_position)
         return self._lookup.batch_with(offset)
+
+    def _before_damage(self, start_offset: int, max_position: int | None) -> int | None:
+        """Where a reader must stop so that it gets nothing damaged; CorruptMessage when it would begin there."""
+        for damage in self.damages:
+            if start_offset < damage.first_offset:
+                return damage.position if max_position is None else min(damage.position, max_position)
+            if start_offset < damage.next_offset:
+                raise CorruptMessage(f"{self.path} is damaged, {damage}")
+        return max_position
 
     def read(
         self, start_offset: int, max_bytes: int, max_position: int | None = None, *, at_least_one_batch: bool = True
@@ -242,7 +260,9 @@ class Segment:
         """
         if max_bytes < 0:
             raise ValueError(f"cannot read {max_bytes} bytes")
-        found = self._lookup.batch_with(start_offset)
+        if self.damages:
+            max_position = self._before_damage(start_offset, max_position)
+        found = self.translate(start_offset)
         if found is None:
             return None
         if max_bytes < found.size_bytes:
@@ -282,10 +302,24 @@ class Segment:
         if position and position >= self.records.size_bytes:
             raise CorruptIndex(f"{self.indexes.offsets.path} points to {position}, beyond the end of the records")
 
-    def recover(self) -> SegmentRecovery:
-        """Prove every batch, cut what is not sound, build the indexes again. Nothing happens until it is iterated."""
+    def recover(self, *, synced_up_to: int = 0, end_offset: int = 0, has_gaps: bool = True) -> SegmentRecovery:
+        """Prove every batch, cut what is not sound and was not synced, build the indexes again. `end_offset` is where
+        the log goes on when nothing sound follows what rotted. Nothing happens until it is iterated."""
         self._first_timestamp_ms = None
-        return SegmentRecovery(self.records, self.indexes, self.aborted_index, self.base_offset)
+        return SegmentRecovery(
+            self.records,
+            self.indexes,
+            self.aborted_index,
+            self.base_offset,
+            synced_up_to=synced_up_to,
+            end_offset=end_offset,
+            has_gaps=has_gaps,
+        )
+
+    def verification(self, *, end_offset: int, has_gaps: bool) -> SegmentVerification:
+        """Prove every batch and change nothing; any thread may iterate it. The next segment begins at `end_offset`."""
+        entries = self.indexes.offsets.entries()
+        return SegmentVerification(self.records, entries, self.base_offset, end_offset=end_offset, has_gaps=has_gaps)
 
     def rebuild_indexes(self) -> Iterator[int]:
         """Rebuild the offset and the time index, in steps; returns the position reached."""

@@ -90,7 +90,7 @@ def as_appended(contents: list[bytes]) -> dict[str, bytes]:
 def test_a_sound_segment_is_kept_and_its_batches_are_handed_up() -> None:
     files = files_with(b"".join(batches()))
     recovery, found = recovered(files)
-    assert (recovery.truncated_bytes, recovery.damage) == (0, None)
+    assert (recovery.truncated_bytes, recovery.torn) == (0, None)
     assert recovery.next_offset == found[-1].next_offset == BASE + 13
     assert [batch.base_offset for batch in found] == [scan(content)[0].base_offset for content in batches()]
     assert content_of(files) == as_appended(batches())
@@ -116,7 +116,7 @@ def test_every_byte_cut_keeps_the_longest_sound_prefix(
         assert content_of(files) == expected[kept]
         assert len(found) == kept
         assert recovery.truncated_bytes == len(damaged) - len(expected[kept]["log"])
-        assert (recovery.damage is None) == (recovery.truncated_bytes == 0)
+        assert (recovery.torn is None) == (recovery.truncated_bytes == 0)
 
 
 def test_every_flipped_bit_under_the_crc_ends_the_prefix_there() -> None:
@@ -162,7 +162,7 @@ def test_a_batch_bigger_than_a_chunk_is_summed_in_pieces(monkeypatch: pytest.Mon
     files.flip_bit(DIRECTORY / f"{BASE:020d}.log", 8 * (len(contents[0]) + 900))
     recovery, found = recovered(files)
     assert len(found) == 1
-    assert recovery.damage == "the CRC of a batch is wrong"
+    assert recovery.torn == "the CRC of a batch is wrong"
 
 
 def test_a_size_that_cannot_be_takes_no_memory() -> None:
@@ -171,7 +171,7 @@ def test_a_size_that_cannot_be_takes_no_memory() -> None:
     files = files_with(bytes(header))
     recovery, found = recovered(files)
     assert found == []
-    assert "claims" in (recovery.damage or "")
+    assert "claims" in (recovery.torn or "")
 
 
 @pytest.mark.parametrize("offsets", [(BASE, BASE), (BASE + 5, BASE), (BASE - 1, BASE), (BASE, BASE + 2**31)])
@@ -179,14 +179,14 @@ def test_offsets_that_go_back_or_leave_the_segment_end_the_prefix(offsets: tuple
     files = files_with(b"".join(map(batch_of, offsets)))
     recovery, found = recovered(files)
     assert len(found) == (0 if offsets[0] < BASE else 1)
-    assert "cannot follow" in (recovery.damage or "")
+    assert "cannot follow" in (recovery.torn or "")
 
 
 def test_gaps_between_offsets_are_fine() -> None:
     files = files_with(batch_of(BASE + 10) + batch_of(BASE + 2**31 - 1))
     recovery, found = recovered(files)
     assert len(found) == 2
-    assert recovery.damage is None
+    assert recovery.torn is None
 
 
 @pytest.mark.parametrize("magic", [0, 1])

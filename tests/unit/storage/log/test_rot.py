@@ -1,0 +1,207 @@
+"""Records that rotted after they were synced: told from a torn end, fenced off, and everything around them served."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from ottla.errors import CorruptMessage
+from ottla.records import BatchBuilder, RecordStream, scan
+from ottla.records.layout import LENGTH_AT
+from ottla.storage.log.partition_log import PartitionLog, open_log
+from ottla.storage.settings import TopicSettings
+from ottla.testing.files import MemoryFiles
+from ottla.values import TopicPartition
+
+DIRECTORY = Path("/data/t-0")
+ONE_SEGMENT = TopicSettings({"index.interval.bytes": 100})
+NOW_MS = 1_000_000
+COUNT = 12
+
+
+def opened(
+    files: MemoryFiles, settings: TopicSettings = ONE_SEGMENT, *, recovery_point: int = 0, is_clean: bool = False
+) -> PartitionLog:
+    name = TopicPartition("t", 0)
+    return open_log(
+        DIRECTORY, name, settings, files=files, now_ms=NOW_MS, is_clean=is_clean, recovery_point=recovery_point
+    )
+
+
+def append(log: PartitionLog, number: int) -> None:
+    builder = BatchBuilder()
+    builder.append(NOW_MS, b"key", b"value %d " % number * 10)
+    log.append_as_leader(bytearray(builder.close()), leader_epoch=0, now_ms=NOW_MS)
+
+
+def written(settings: TopicSettings = ONE_SEGMENT) -> MemoryFiles:
+    """A log of batches with one record each, closed in order."""
+    files = MemoryFiles()
+    log = opened(files, settings)
+    log.assign_topic_id(bytes(range(16)))
+    for number in range(COUNT):
+        append(log, number)
+    log.close()
+    return files
+
+
+def segment_paths(files: MemoryFiles) -> list[Path]:
+    return [DIRECTORY / name for name in sorted(files.list_directory(DIRECTORY)) if name.endswith(".log")]
+
+
+@cache
+def positions() -> dict[int, int]:
+    """Where the batches of a log with one segment stand."""
+    files = written()
+    content = files.read_bytes(segment_paths(files)[0])
+    return {batch.base_offset: batch.position for batch in scan(content, 0, len(content))}
+
+
+def rot(files: MemoryFiles, path: Path, offset: int, at: int) -> None:
+    """Flip a bit of the batch that holds an offset, so many bytes behind its beginning."""
+    files.flip_bit(path, 8 * (positions()[offset] + at) + 3)
+
+
+def readable(log: PartitionLog) -> tuple[set[int], set[int]]:
+    """The offsets that can be read, and those whose read is refused."""
+    log.update_high_watermark(log.log_end_offset)
+    found, refused = set(), set()
+    for offset in range(log.log_start_offset, log.log_end_offset):
+        try:
+            content = log.read(offset, 1).slice.read()
+            for batch in RecordStream(content):
+                batch.check()
+                found |= {record.offset for record in batch}
+        except CorruptMessage:
+            refused.add(offset)
+    return found, refused
+
+
+FRAME, CRC_COVERED, BASE_OFFSET = LENGTH_AT + 2, 70, 5
+
+
+@pytest.mark.parametrize("at", [FRAME, CRC_COVERED, BASE_OFFSET], ids=["length", "records", "base offset"])
+def test_rot_below_the_recovery_point_costs_only_what_rotted(at: int) -> None:
+    files = written()
+    rot(files, segment_paths(files)[0], 5, at)
+    log = opened(files, recovery_point=10)
+    found, refused = readable(log)
+    assert log.log_end_offset == COUNT
+    assert 5 in refused
+    assert found | refused == set(range(COUNT))
+    assert not found & refused
+    assert len(refused) <= 3, "records up to the next index entry may go with a broken frame"
+
+
+def test_a_torn_end_is_still_cut() -> None:
+    files = written()
+    rot(files, segment_paths(files)[0], 10, CRC_COVERED)
+    log = opened(files, recovery_point=10)
+    assert log.log_end_offset == 10
+    assert readable(log) == (set(range(10)), set())
+
+
+def test_rot_and_a_torn_end_of_one_segment_are_told_apart() -> None:
+    files = written()
+    rot(files, segment_paths(files)[0], 3, CRC_COVERED)
+    rot(files, segment_paths(files)[0], 10, CRC_COVERED)
+    log = opened(files, recovery_point=9)
+    assert log.log_end_offset == 10
+    assert readable(log) == (set(range(10)) - {3}, {3})
+
+
+def test_offsets_of_records_that_rotted_at_the_end_are_not_given_out_again() -> None:
+    files = written()
+    rot(files, segment_paths(files)[0], COUNT - 1, FRAME)
+    log = opened(files, recovery_point=COUNT)
+    assert log.log_end_offset == COUNT
+    append(log, COUNT)
+    assert readable(log) == (set(range(COUNT - 1)) | {COUNT}, {COUNT - 1})
+
+
+def test_what_was_appended_behind_rot_is_there_after_the_next_starts() -> None:
+    files = written()
+    rot(files, segment_paths(files)[0], COUNT - 1, FRAME)
+    log = opened(files, recovery_point=COUNT)
+    append(log, COUNT)
+    log.close()
+    for is_clean in (True, False):
+        log = opened(files, recovery_point=COUNT + 1, is_clean=is_clean)
+        assert log.log_end_offset == COUNT + 1
+        assert COUNT in readable(log)[0]
+        log.close()
+
+
+def test_a_second_recovery_changes_nothing_more() -> None:
+    files = written()
+    rot(files, segment_paths(files)[0], COUNT - 1, CRC_COVERED)
+    for _ in range(2):
+        log = opened(files, recovery_point=COUNT)
+        assert log.log_end_offset == COUNT
+        assert readable(log) == (set(range(COUNT - 1)), {COUNT - 1})
+        log.close(is_clean=False)
+
+
+def test_the_rotten_segment_and_its_offsets_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    files = written()
+    path = segment_paths(files)[0]
+    rot(files, path, 5, CRC_COVERED)
+    log = opened(files, recovery_point=10)
+    assert [(damage.first_offset, damage.next_offset) for damage in log.active.damages] == [(5, 6)]
+    assert f"t-0 has rotten records in {path}: offsets 5 to 5" in caplog.text
+
+
+# --- verification ----------------------------------------------------------------------------------------------------
+
+
+def verified(files: MemoryFiles) -> list[tuple[int, int]]:
+    log = opened(files, is_clean=True, recovery_point=COUNT)
+    verification = log.active.verification(end_offset=log.log_end_offset, has_gaps=False)
+    for _ in verification:
+        pass
+    return [(damage.first_offset, damage.next_offset) for damage in verification.damages]
+
+
+def test_a_sound_segment_verifies_without_damage() -> None:
+    assert verified(written()) == []
+
+
+@pytest.mark.parametrize("bit", range(0, 8 * 61, 7))
+def test_a_bit_of_a_header_that_rotted_is_found_by_verification(bit: int) -> None:
+    files = written()
+    path = segment_paths(files)[0]
+    leader_epoch = range(12 * 8, 16 * 8)  # not under the CRC; the history of epochs knows it
+    files.flip_bit(path, 8 * positions()[5] + bit)
+    found = verified(files)
+    if bit in leader_epoch:
+        assert found == []
+    else:
+        assert len(found) == 1
+        assert found[0][0] <= 5 < found[0][1]
+
+
+def test_verification_goes_on_behind_every_damage() -> None:
+    files = written()
+    for offset, at in ((2, CRC_COVERED), (6, BASE_OFFSET), (9, CRC_COVERED)):
+        rot(files, segment_paths(files)[0], offset, at)
+    assert verified(files) == [(2, 3), (6, 7), (9, 10)]
+
+
+# --- starts -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at", [FRAME, CRC_COVERED, BASE_OFFSET], ids=["length", "records", "base offset"])
+@pytest.mark.parametrize("offset", [0, 5, COUNT - 1])
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("lost", [(), ("snapshot",), ("snapshot", "index", "timeindex"), ("leader-epoch-checkpoint",)])
+def test_a_log_with_rotten_records_opens(at: int, offset: int, is_clean: bool, lost: tuple[str, ...]) -> None:
+    files = written()
+    rot(files, segment_paths(files)[0], offset, at)
+    for name in files.list_directory(DIRECTORY):
+        if name.endswith(tuple(lost)) and lost:
+            files.remove(DIRECTORY / name)
+    log = opened(files, is_clean=is_clean, recovery_point=COUNT)
+    assert log.log_end_offset >= COUNT
+    append(log, COUNT)
