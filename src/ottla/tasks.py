@@ -17,8 +17,9 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Final
+import types
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Final
 
 from ottla.clock import Clock
 from ottla.errors import LimitReached
@@ -133,11 +134,14 @@ class TaskRunner:
         *,
         on_failure: Callable[[Job, Exception], None] = log_failure,
         at_once: int = 10,
+        took: Callable[[Job, float], None] | None = None,
     ) -> None:
+        """`took` hears how long each step of a job held the loop, in ms."""
         self._schedule = schedule
         self._clock = clock
         self._on_failure = on_failure
         self._at_once = at_once
+        self._took = took
         self._running: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self._changed: asyncio.Future[None] | None = None  # while it sleeps
 
@@ -177,11 +181,14 @@ class TaskRunner:
     def _start_due(self) -> None:
         room = self._at_once - len(self._running)
         for job in self._schedule.take_due(self._clock.monotonic_ms(), room):
+            began_ms = self._clock.monotonic_ms()
             try:
                 outcome = job.action()
             except Exception as error:
                 self._report(job, error)
                 outcome = None
+            if self._took is not None:
+                self._took(job, self._clock.monotonic_ms() - began_ms)
             if outcome is None:  # it is done: most checks find nothing to do, several times a second
                 self._schedule.ended(job, self._clock.monotonic_ms())
                 continue
@@ -191,11 +198,32 @@ class TaskRunner:
 
     async def _finish(self, job: Job, outcome: Awaitable[None]) -> None:
         try:
-            await outcome
+            await (outcome if self._took is None else self._timed(job, outcome))
         except Exception as error:
             self._report(job, error)
         finally:
             self._schedule.ended(job, self._clock.monotonic_ms())
+
+    @types.coroutine
+    def _timed(self, job: Job, outcome: Awaitable[None]) -> Generator[Any, None, None]:
+        """The same steps, each with how long it took."""
+        assert self._took is not None, "somebody listens"
+        steps = outcome.__await__()
+        error: BaseException | None = None
+        while True:
+            began_ms = self._clock.monotonic_ms()
+            try:
+                # Whoever is cancelled hears of it where it waits.
+                waits_for = next(steps) if error is None else steps.throw(error)
+            except StopIteration:
+                return
+            finally:
+                self._took(job, self._clock.monotonic_ms() - began_ms)
+            error = None
+            try:
+                yield waits_for
+            except BaseException as thrown:
+                error = thrown
 
     def _report(self, job: Job, error: Exception) -> None:
         try:

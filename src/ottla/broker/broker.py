@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from functools import cached_property
+from functools import cached_property, partial
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -26,9 +26,11 @@ from ottla.broker.cluster.topics_on_demand import TopicsOnDemand
 from ottla.broker.coordinators.list import Coordinators
 from ottla.broker.coordinators.loads import Loads
 from ottla.broker.fetch.sessions import FetchSessions
+from ottla.broker.housekeeping.watchdog import Watchdog
 from ottla.broker.observe.counts import BrokerCounts
 from ottla.broker.observe.log_levels import LogLevels, set_levels
 from ottla.broker.observe.request_metrics import RequestMetrics
+from ottla.broker.observe.stalls import Stalls
 from ottla.broker.observe.topic_metrics import TopicMetrics
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.connections import ConnectionRates
@@ -38,7 +40,8 @@ from ottla.broker.replication.partition import Partition
 from ottla.broker.replication.progress import PartitionProgress
 from ottla.broker.requests.host_names import find_addresses, is_address, look_up
 from ottla.broker.requests.pacing import Pacing
-from ottla.broker.requests.running import Background
+from ottla.broker.requests.running import Background, Work
+from ottla.broker.requests.timing import FirstWait, noted
 from ottla.broker.security.access import make_access
 from ottla.broker.security.delegation_tokens import DelegationTokens
 from ottla.broker.security.peers import Peers
@@ -55,7 +58,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import ALL_BROKERS, QuotaEntity
 from ottla.cluster.topic_names import INTERNAL_TOPICS, is_legal_name
 from ottla.cluster.topics import TopicRules
-from ottla.errors import KafkaStorageError
+from ottla.errors import KafkaStorageError, OttlaError
 from ottla.metrics import Registry
 from ottla.settings import Settings
 from ottla.storage.directory.checkpoints import LOG_STARTS
@@ -108,6 +111,7 @@ class Broker:
         served_apis: frozenset[int],
         policies: Policies = NO_POLICIES,
         directory_failed: Callable[[], None] = lambda: None,
+        part_ended: Callable[[OttlaError], None] = lambda error: None,
     ) -> None:
         self.id = broker_id
         # One id under two names, for readers of either.
@@ -117,7 +121,9 @@ class Broker:
         self.served_apis = served_apis
         self._policies, self._pool = policies, pool
         self.access = make_access(settings)
-        self.background = Background()
+        self.stalls = Stalls(clock)
+        self.watchdog = Watchdog(clock, part_ended)
+        self.background = Background(self._watched)
         self.quotas = ClientQuotas(settings, registry, clock.monotonic_ms)
         self.connection_rates = ConnectionRates(settings, registry, clock.monotonic_ms)
         self._quotas_in_effect: Mapping[QuotaEntity, Mapping[str, float]] | None = None
@@ -159,6 +165,11 @@ class Broker:
             synced_in=self.counts.flushes.record,
             before_round=self.append_gathered,
         )
+
+    async def _watched(self, work: Work[None]) -> None:
+        """Background work, whose long steps are noted."""
+        note = partial(self.stalls.note, getattr(work, "__qualname__", "background work"))
+        await noted(work, FirstWait(self.clock.monotonic_ms, note))
 
     def append_gathered(self) -> None:
         """Append what was read and waits for others (produce/gathered.py): nobody overtakes it."""

@@ -34,13 +34,14 @@ from ottla.broker.requests.served import CLUSTER_APIS, SERVED_APIS
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.group_level import GroupLevelSettings
 from ottla.broker.world import World
+from ottla.clock import SystemClock
 from ottla.cluster import model
 from ottla.cluster.config_layers import ConfigRules, TopicsInEffect
 from ottla.cluster.features import SUPPORTED, first_features
 from ottla.cluster.store.embedded import EmbeddedStore, found_cluster_id
 from ottla.cluster.store.interface import MetadataStore, SharedStore
 from ottla.cluster.store.memory import MemoryStore
-from ottla.errors import KafkaStorageError, OttlaError
+from ottla.errors import OttlaError
 from ottla.light_dataclasses import dataclass
 from ottla.metrics import Registry
 from ottla.storage.directory.loading import ProducerLimits, recovery_summary
@@ -106,8 +107,8 @@ class Server:
         self.info: ServerInfo
         self.admin_address: tuple[str, int] | None = None
         self.http_parts: tuple[Opened, ...] = ()
-        self.failed = asyncio.Event()  # no log directory is left; `failure` says why
-        self.failure: KafkaStorageError | None = None
+        self.failed = asyncio.Event()  # no log directory is left, or a part that must live ended; `failure` says which
+        self.failure: OttlaError | None = None
 
     # -- start and stop ----------------------------------------------------------------------------------------------
 
@@ -161,7 +162,8 @@ class Server:
             registry=self.registry,
             served_apis=self._served,
             policies=self._policies,
-            directory_failed=lambda: see_failures(self.broker, logs, self._last_disk_failed),
+            directory_failed=lambda: see_failures(self.broker, logs, self._fail),
+            part_ended=self._fail,
         )
         self._stack.push_async_callback(self._quieten)
         gate = None if shared is None else await self._wait_until_free(shared, broker_id, pool)
@@ -189,7 +191,7 @@ class Server:
         await self.broker.start(me)
         if shared is not None:
             await self._joined(logs)
-        self._stack.push_async_callback(start_jobs(self.broker, logs, world.clock, pool, self._last_disk_failed))
+        self._begin_housekeeping(logs, shared, pool)
         await self._open_http()
         acceptor.release()
         if gate is not None:
@@ -206,6 +208,15 @@ class Server:
             admin_address=self.admin_address,
             http_parts=self.http_parts,
         )
+
+    def _begin_housekeeping(self, logs: LogManager, shared: SharedStore | None, pool: Executor | None) -> None:
+        """The jobs, and who watches: threads that must live, and what holds the loop."""
+        if shared is not None:
+            self.broker.watchdog.watch_threads(shared.dead_threads)
+        if isinstance(self._world.clock, SystemClock):  # on any other clock nobody is late
+            self.broker.stalls.watch()
+            self._stack.callback(self.broker.stalls.stop)
+        self._stack.push_async_callback(start_jobs(self.broker, logs, self._world.clock, pool, self._fail))
 
     def _keep_users(self, store: MetadataStore) -> None:
         """The store is open until the end, and has the first users."""
@@ -250,8 +261,10 @@ class Server:
             log.warning("the machine went down since this broker ran; its copies may lack what it had acknowledged")
         return lost
 
-    def _last_disk_failed(self, error: KafkaStorageError) -> None:
-        self.failure = error
+    def _fail(self, error: OttlaError) -> None:
+        """It cannot go on: whoever runs it stops it, in order."""
+        if self.failure is None:
+            self.failure = error
         self.failed.set()
 
     async def _quieten(self) -> None:
@@ -402,7 +415,7 @@ async def serve(
     world: World | None = None,
     first_users: Sequence[FirstUser] = (),
 ) -> None:
-    """Run a broker until `stop` is set; raises when its last log directory failed."""
+    """Run a broker until `stop` is set; raises when its last log directory failed, or a part ended that must live."""
     server = Server(settings, world, first_users=first_users)
     if (info := await _started(server, stop)) is None:
         return

@@ -16,12 +16,14 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from ottla.broker.housekeeping.watchdog import dead_workers
+from ottla.broker.observe.stalls import NOTED_MS
 from ottla.broker.quotas.meters import SWEEP_MS
 from ottla.broker.security.delegation_tokens import remove_expired_tokens
 from ottla.clock import Clock
 from ottla.errors import KafkaStorageError
 from ottla.storage.directory.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-from ottla.tasks import Action, Schedule, TaskRunner
+from ottla.tasks import Action, Job, Schedule, TaskRunner
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -35,6 +37,7 @@ ASKED_AT_ONCE: Final = 50  # partitions without work before the clock is read: a
 DELETE_CHECK_MS: Final = 1_000
 FLUSH_CHECK_MS: Final = 1_000
 DISK_CHECK_MS: Final = 1_000
+THREADS_CHECK_MS: Final = 1_000
 FIRST_COMPACTION_MS: Final = 1_000
 
 
@@ -47,7 +50,7 @@ def start_jobs(
 ) -> Callable[[], Awaitable[None]]:
     """Begin; returns the call that ends them. `last_disk_failed` is called when no directory is left."""
     settings = broker.settings
-    runner = TaskRunner(Schedule(broker.random.random), clock)
+    runner = TaskRunner(Schedule(broker.random.random), clock, took=partial(_took, broker))
 
     def clean_up() -> Awaitable[None] | None:
         return start_in_slices(logs.clean_up(clock.now_ms()), clock)
@@ -83,26 +86,34 @@ def start_jobs(
         ("disks", check_disks, DISK_CHECK_MS),
         ("quotas", partial(_forget_clients, broker), SWEEP_MS),
         ("producers", forget_producers, settings.producer_id_expiration_check_interval_ms),
+        ("threads", broker.watchdog.check, THREADS_CHECK_MS),
         ("tokens", partial(remove_expired_tokens, broker), settings.delegation_token_expiry_check_interval_ms),
     ]
     for name, action, period_ms in periods_ms:
         pause_ms = max(1, period_ms)  # some settings may be 0: as often as can be
         runner.every(name, action, period_ms=pause_ms, delay_ms=pause_ms)
-    tasks = [asyncio.get_running_loop().create_task(runner.run())]
+    broker.watchdog.watch_threads(partial(dead_workers, pool))
+    tasks = [broker.watchdog.keep_running("housekeeping", runner.run)]
     if settings.log_cleaner_enable:
-        tasks.append(asyncio.get_running_loop().create_task(_keep_compact(broker, logs, clock, pool)))
+        tasks.append(broker.watchdog.keep_running("compaction", partial(_keep_compact, broker, logs, clock, pool)))
 
     if logs.futures():
         broker.log_dir_moves.resume()
     return partial(_end, broker, tasks)
 
 
-async def _end(broker: Broker, tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
+async def _end(broker: Broker, tasks: list[Callable[[], asyncio.Task[None]]]) -> None:
+    ending = [task() for task in tasks]
+    for task in ending:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.gather(*ending, return_exceptions=True)
     if "log_dir_moves" in broker.__dict__:  # somebody wanted one
         await broker.log_dir_moves.stop()
+
+
+def _took(broker: Broker, job: Job, took_ms: float) -> None:
+    if took_ms >= NOTED_MS:
+        broker.stalls.note(f"job {job.name}", took_ms)
 
 
 async def _remove(removals: Iterable[Removal], pool: Executor | None) -> None:

@@ -30,7 +30,9 @@ def make_door(server: Server, world: World, stack: AsyncExitStack, *, is_ready: 
     stack.callback(state.stop)
 
     def not_ready_because() -> str | None:
-        return why_not_writable(broker.replicas.directories) if is_ready() else "starting or stopping"
+        if not is_ready():
+            return "starting or stopping"
+        return broker.watchdog.not_ready_because or why_not_writable(broker.replicas.directories)
 
     watch = Watch(
         metrics=lambda: server.registry.pieces(clock.monotonic_ms()),

@@ -93,6 +93,11 @@ class StateMetrics:
         for ending in ("count", "total"):
             out.put(_IDLE_TIME + ending, self.loop.idle_ns)
         out.put("ottla_loop_lag_seconds", round(self.loop.lag_ms / 1000, 6))
+        out.none("ottla_loop_longest_stall_seconds", "ottla_loop_stalls_total")
+        for cause, longest_ms in self._broker.stalls.longest_ms.items():
+            out.put("ottla_loop_longest_stall_seconds", round(longest_ms / 1000, 3), cause)
+        for cause, count in self._broker.stalls.counts.items():
+            out.put("ottla_loop_stalls_total", count, cause)
 
     def _read_own(self, out: Readings) -> None:
         expired = {labels: each.value for labels, each in self._expired.series()}

@@ -31,6 +31,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ottla.broker.network.processor import Answer, Answering, CloseConnection, Connection, RunAnswering, TimedAnswer
+from ottla.broker.observe.stalls import NOTED_MS
 from ottla.broker.quotas.forwarded import FORWARDER
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.gate import WRITE_TXN_MARKERS, Gate
@@ -184,6 +185,9 @@ class Dispatch:
         if charges is not None and not charges.admits(sum(map(len, frames)) if following else len(frame)):
             return None  # one by one, as each may be the one that has to wait
         answers = lane.runs.answer(self._broker, frames, position, context)
+        took_ms = self._monotonic_ms() - started_ms
+        if took_ms >= NOTED_MS:
+            self._note_stall(lane, context, took_ms)
         if answers is None:
             return None
         count, content, handled, held = answers.request_count, answers.content, answers.handled, answers.held
@@ -258,6 +262,8 @@ class Dispatch:
         if is_coroutine(handled):
             return self._answer_later(lane, handled, context, correlation_id, started_ms, wait_ms)
         now_ms = self._monotonic_ms()
+        if now_ms - started_ms >= NOTED_MS:
+            self._note_stall(lane, context, now_ms - started_ms)
         lane.times.answered.record(now_ms - started_ms)
         if lane.has_error_code and handled is not None:
             self._count_error(lane, handled)
@@ -283,7 +289,7 @@ class Dispatch:
         watch = None
         if context.charges is not None:
             watch = Stopwatch(self._monotonic_ms, self._monotonic_ms() - started_ms)
-        wait = FirstWait(self._monotonic_ms)
+        wait = FirstWait(self._monotonic_ms, partial(self._note_stall, lane, context))
         try:
             response = await noted(handling if watch is None else timed(handling, watch), wait)
         except Exception as error:
@@ -317,6 +323,10 @@ class Dispatch:
         now_ms = self._monotonic_ms()
         lane.times.answered.record(now_ms - started_ms, count)
         return now_ms
+
+    def _note_stall(self, lane: Lane, context: RequestContext, took_ms: float) -> None:
+        who = f" of client {context.client_id!r} ({context.principal}, {context.client_host})"
+        self._broker.stalls.note(lane.api.name, took_ms, who)
 
     def _count_error(self, lane: Lane, response: Any) -> None:
         if response.error_code:

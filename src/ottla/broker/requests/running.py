@@ -113,9 +113,10 @@ class Running(Generic[T]):
 
 
 class Background:
-    """Work that nobody waits for."""
+    """Work that nobody waits for. `watched` may see every step of it (observe/stalls.py)."""
 
-    def __init__(self) -> None:
+    def __init__(self, watched: Callable[[Work[None]], Work[None]] = lambda work: work) -> None:
+        self._watched = watched
         self._running: OrderedSet[Running[None]] = OrderedSet()
 
     @property
@@ -123,7 +124,7 @@ class Background:
         return not self._running
 
     def start(self, coroutine: Work[None]) -> None:
-        running = Running(coroutine)
+        running = Running(self._watched(coroutine))
         if running.is_done:
             _log_failure(running)
             return

@@ -188,6 +188,9 @@ class SharedStore(MetadataStore, Protocol):
     def topic_names(self) -> frozenset[str]:
         """The topics there are and that nobody is deleting, asked now."""
 
+    def dead_threads(self) -> tuple[str, ...]:
+        """Threads of the store that have ended though it is open: it will hear of nothing any more."""
+
     def wake_with(self, wake: Callable[[], None]) -> None:
         """Call this, from any thread, whenever events wait."""
 

@@ -188,6 +188,9 @@ class Member:
     def session_timeout_ms(self) -> float:
         return self._ensemble.session_timeout_ms
 
+    def dead_threads(self) -> tuple[str, ...]:
+        return ()
+
     def holder_of(self, broker_id: int) -> str | None:
         self._refuse_without_session()
         return self._ensemble.holder_of(broker_id)

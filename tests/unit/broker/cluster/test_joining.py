@@ -64,6 +64,32 @@ def test_the_end_of_an_earlier_session_is_waited_for(caplog: pytest.LogCaptureFi
     assert "zookeeper.session.timeout.ms=18000" in caplog.text
 
 
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_while_nobody_answers_the_wait_does_not_count(is_slow: bool) -> None:
+    """The ensemble is restarted after 10 s, is away for 60 s, and gives the earlier session its time-out again."""
+    back_ms = 70_000.0
+
+    async def story() -> tuple[float, BaseException | None]:
+        clock = ManualClock()
+
+        async def holder_of(broker_id: int) -> str | None:
+            if 10_000 <= clock.monotonic_ms() < back_ms:
+                if not is_slow:
+                    raise NoSession("nobody is there")
+                await clock.sleep(back_ms - clock.monotonic_ms())
+            return "session 0x7" if clock.monotonic_ms() < back_ms + SESSION_MS else None
+
+        waiting = asyncio.ensure_future(wait_for_earlier_session(1, holder_of, SESSION_MS, clock))
+        await turns()
+        while not waiting.done():
+            await clock.advance(250)
+        return clock.monotonic_ms(), waiting.exception()
+
+    took_ms, error = asyncio.run(story())
+    assert error is None
+    assert took_ms <= back_ms + SESSION_MS + 500
+
+
 def test_a_session_that_never_ends_is_another_broker_with_the_same_id() -> None:
     took_ms, error = wait_while_held(float("inf"))
     assert isinstance(error, BrokerIdTaken)

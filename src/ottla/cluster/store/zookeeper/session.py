@@ -148,6 +148,16 @@ class Session:
         except Exception as error:
             log.info("the connection to ZooKeeper did not end in order: %s", error)
 
+    def dead_threads(self) -> tuple[str, ...]:
+        """kazoo's threads that have ended though the session is open: nobody connects or calls us back any more.
+
+        kazoo does not tell; what is asked here are parts of it that may have other names one day, and then live."""
+        if self._closed:
+            return ()
+        connection = getattr(self._client, "_connection", None)
+        threads = [getattr(connection, "_connection_routine", None), *getattr(self._client.handler, "_workers", ())]
+        return tuple(f"kazoo's thread {each.name}" for each in threads if each is not None and not each.is_alive())
+
     @property
     def timeout_ms(self) -> float:
         return self._connection.session_timeout_ms

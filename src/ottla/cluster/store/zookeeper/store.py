@@ -313,6 +313,11 @@ class ZooKeeperStore:
     def session_timeout_ms(self) -> float:
         return self._session.timeout_ms
 
+    def dead_threads(self) -> tuple[str, ...]:
+        if self._closed:
+            return ()
+        return (*self._session.dead_threads(), *self._watching.dead_threads())
+
     def holder_of(self, broker_id: int) -> str | None:
         return self._opened.holder_of(broker_id)
 

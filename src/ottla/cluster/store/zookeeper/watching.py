@@ -127,6 +127,11 @@ class Watching:
         self.read_again()
         self._thread.start()
 
+    def dead_threads(self) -> tuple[str, ...]:
+        """Our thread, when it was started and has ended by itself."""
+        has_ended = self._thread.ident is not None and not self._thread.is_alive()
+        return (self._thread.name,) if has_ended else ()
+
     def stop(self) -> None:
         self._paths.put(None)
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
