@@ -37,7 +37,6 @@ ASKED_AT_ONCE: Final = 50  # partitions without work before the clock is read: a
 DELETE_CHECK_MS: Final = 1_000
 FLUSH_CHECK_MS: Final = 1_000
 DISK_CHECK_MS: Final = 1_000
-THREADS_CHECK_MS: Final = 1_000
 FIRST_COMPACTION_MS: Final = 1_000
 
 
@@ -71,6 +70,7 @@ def start_jobs(
 
     def check_disks() -> None:
         see_failures(broker, logs, last_disk_failed)
+        broker.watchdog.check()  # the threads of the disks, and those of the session with them
 
     def flush_due() -> Awaitable[None] | None:
         return start_in_slices(_flush_due(broker, clock.now_ms()), clock)
@@ -86,7 +86,6 @@ def start_jobs(
         ("disks", check_disks, DISK_CHECK_MS),
         ("quotas", partial(_forget_clients, broker), SWEEP_MS),
         ("producers", forget_producers, settings.producer_id_expiration_check_interval_ms),
-        ("threads", broker.watchdog.check, THREADS_CHECK_MS),
         ("tokens", partial(remove_expired_tokens, broker), settings.delegation_token_expiry_check_interval_ms),
     ]
     for name, action, period_ms in periods_ms:
