@@ -11,7 +11,7 @@ How a change is written is in written.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -189,9 +189,25 @@ def apply(image: ClusterImage, change: Change) -> ClusterImage:
 
 def apply_all(image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:
     """The image after all of them, in order."""
-    for change in changes:
-        image = apply(image, change)
+    for change in in_runs(changes):
+        image = change_partitions(image, change) if isinstance(change, list) else apply(image, change)
     return image
+
+
+def in_runs(changes: Iterable[Change]) -> Iterator[Change | list[ChangePartition]]:
+    """The same, where partitions that change one after the other are one list: a topic has as many as thousands of
+    them, and its entry in the image must not be made anew for each."""
+    run: list[ChangePartition] = []
+    for change in changes:
+        if isinstance(change, ChangePartition):
+            run.append(change)
+            continue
+        if run:
+            yield run
+            run = []
+        yield change
+    if run:
+        yield run
 
 
 def _next(image: ClusterImage, **changed: Any) -> ClusterImage:
@@ -272,11 +288,25 @@ def _add_partitions(image: ClusterImage, change: AddPartitions) -> ClusterImage:
 
 
 def _change_partition(image: ClusterImage, change: ChangePartition) -> ClusterImage:
-    topic = _topic(image, change.topic_id)
-    if not 0 <= change.index < len(topic.partitions):
-        raise IllegalChange(f"topic {topic.name!r} has no partition {change.index}")
-    partitions = (*topic.partitions[: change.index], change.partition, *topic.partitions[change.index + 1 :])
-    return _with_partitions(image, topic, partitions)
+    return change_partitions(image, [change])
+
+
+def change_partitions(image: ClusterImage, changes: Sequence[ChangePartition]) -> ClusterImage:
+    """The image after all of them, in order; every topic in it is made anew once."""
+    by_topic: dict[bytes, list[Partition]] = {}
+    topics = image.topics_by_name
+    for change in changes:
+        partitions = by_topic.get(change.topic_id)
+        if partitions is None:
+            partitions = by_topic[change.topic_id] = list(_topic(image, change.topic_id).partitions)
+        if not 0 <= change.index < len(partitions):
+            name = image.topic_name(change.topic_id)
+            raise IllegalChange(f"topic {name!r} has no partition {change.index}")
+        partitions[change.index] = change.partition
+    for topic_id, partitions in by_topic.items():
+        topic = _topic(image, topic_id)
+        topics = topics.put(topic.name, replace(topic, partitions=tuple(partitions)))
+    return replace(image, change_number=image.change_number + len(changes), topics_by_name=topics)
 
 
 def _with_partitions(image: ClusterImage, topic: Topic, partitions: tuple[Partition, ...]) -> ClusterImage:

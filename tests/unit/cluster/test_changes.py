@@ -239,3 +239,41 @@ def test_secrets_are_not_printed(image: ClusterImage) -> None:
     shown = repr([secret, token, password, apply_all(image, [secret, token, password])])
     assert "alice" in shown
     assert not any(word in shown for word in ("salt-", "stored-", "server-", "hmac-secret", "swordfish"))
+
+
+def _leads(leader: int) -> Partition:
+    return Partition(replicas=(0, 1), isr=(0, 1), leader=leader)
+
+
+def test_partitions_that_change_together_are_what_they_would_be_one_by_one() -> None:
+    image = ClusterImage("c")
+    topics = [Topic(name, bytes([number]) * 16, (_leads(0),) * 3) for number, name in enumerate(("a", "b"), 1)]
+    image = apply_all(image, [CreateTopic(topic) for topic in topics])
+    a, b = topics[0].id, topics[1].id
+    moves: list[Change] = [
+        ChangePartition(a, 0, _leads(1)),
+        ChangePartition(b, 2, _leads(1)),
+        ChangePartition(a, 0, _leads(0)),
+        ChangePartition(a, 1, _leads(1)),
+        AddPartitions(a, (_leads(1),)),
+        ChangePartition(a, 3, _leads(0)),
+    ]
+    one_by_one = image
+    for move in moves:
+        one_by_one = apply(one_by_one, move)
+    assert apply_all(image, moves) == one_by_one
+    with pytest.raises(IllegalChange, match="'a' has no partition 3"):
+        apply_all(image, [ChangePartition(a, 2, _leads(1)), ChangePartition(a, 3, _leads(1))])
+
+
+def test_a_topic_is_made_anew_once_however_many_of_its_partitions_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start of a cluster changes all of them, and copying thousands for each of thousands held everybody up."""
+    topic = Topic("many", b"m" * 16, (_leads(0),) * 500)
+    image = apply_all(ClusterImage("c"), [CreateTopic(topic)])
+    made: list[object] = []
+    made_anew = changes.replace
+    monkeypatch.setattr(changes, "replace", lambda each, **new: made.append(each) or made_anew(each, **new))
+    after = apply_all(image, [ChangePartition(topic.id, index, _leads(1)) for index in range(500)])
+    assert {each.leader for each in after.topics_by_name["many"].partitions} == {1}
+    assert after.change_number == image.change_number + 500
+    assert len(made) == 2, "the topic and the image"

@@ -33,6 +33,8 @@ from ottla.cluster.changes import (
     SetStoredValue,
     UnregisterBroker,
     apply,
+    change_partitions,
+    in_runs,
 )
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import AclBinding, Partition, ResourceType
@@ -108,8 +110,11 @@ def _topic_of(change: AlterConfig) -> str | None:
 
 def take_in(image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:
     """The image with what is true; see 3."""
-    for change in changes:
-        image = _take_in(image, change)
+    for change in in_runs(changes):
+        if isinstance(change, list):
+            image = change_partitions(image, [each for each in change if image.topic_by_id(each.topic_id) is not None])
+        else:
+            image = _take_in(image, change)
     return image
 
 
@@ -121,7 +126,7 @@ def _take_in(image: ClusterImage, change: Change) -> ClusterImage:
             return image
         case SetController(_, epoch) if epoch < image.controller_epoch:
             return image
-        case RemoveTopic(topic_id) | ChangePartition(topic_id) if image.topic_by_id(topic_id) is None:
+        case RemoveTopic(topic_id) if image.topic_by_id(topic_id) is None:
             return image
     return apply(image, change)
 
