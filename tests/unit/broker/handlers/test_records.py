@@ -376,3 +376,27 @@ def test_a_topic_of_zstd_is_not_for_fetches_that_do_not_know_it(broker, batch, v
         forgotten_topics_data=[],
     )
     assert broker.ask(request, version).responses[0].partitions[0].error_code == code
+
+
+def test_only_the_first_partition_of_an_answer_may_be_above_max_bytes(orders, batch):
+    """A batch that is larger than what is left waits for the next fetch, where it may be the first."""
+    for name in ("large", "larger"):
+        orders.create_topic(name)
+        orders.produce(name, batch("x" * 800))
+    asked = [
+        FetchTopic(topic=name, partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)])
+        for name in ("large", "larger")
+    ]
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=1_000,
+        session_id=0,
+        session_epoch=-1,
+        topics=asked,
+        forgotten_topics_data=[],
+    )
+    answer = orders.ask(request, 12)
+    sizes = [len(each.partitions[0].records) for each in answer.responses]
+    assert sizes[0] > 800
+    assert sizes[1] == 0

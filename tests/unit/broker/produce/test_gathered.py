@@ -27,6 +27,7 @@ from ottla.broker.requests.served import SERVED_APIS
 from ottla.errors import DiskFull, NotLeaderOrFollower, OutOfOrderSequenceNumber, RequestTimedOut
 from ottla.protocol.api import APIS
 from ottla.protocol.header import decode_response
+from ottla.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 
 DURABLE = {"ottla.durability": "durable"}
 
@@ -245,3 +246,15 @@ def test_requests_that_do_not_wait_are_appended_at_once(make_broker, monkeypatch
     monkeypatch.setattr(Gathered, "add", lambda *_: pytest.fail("nothing is waited for"))
     clients.send(*[(0, frame_of(number, batch_of(made.clock.now_ms()))) for number in (1, 2)])
     assert clients.outcomes(0) == [(1, 0, 0), (2, 0, 2)]
+
+
+@needs_native
+def test_requests_of_clients_with_a_quota_are_charged_and_so_not_gathered(memory_broker, now_ms, monkeypatch):
+    entity = [EntityData(entity_type="client-id", entity_name=None)]
+    entry = EntryData(entity=entity, ops=[OpData(key="producer_byte_rate", value=1e9, remove=False)])
+    assert memory_broker.ask(AlterClientQuotasRequest(entries=[entry], validate_only=False)).entries[0].error_code == 0
+    monkeypatch.setattr(Gathered, "add", lambda *_: pytest.fail("whoever has a quota is charged for each request"))
+    clients = Clients(memory_broker)
+    for number in range(3):
+        clients.send((0, frame_of(number, batch_of(now_ms))))
+    assert [error for _, error, _ in clients.outcomes(0)] == [0, 0, 0]

@@ -183,3 +183,13 @@ def test_the_bound_is_never_beyond_anybody_who_may_be_in_sync(make_steps):
         assert 0 in in_sync.isr
         for member in (in_sync.isr | proposed) - {0}:
             assert in_sync.bound <= in_sync.followers[member].log_end_offset
+
+
+def test_a_follower_that_falls_back_below_all_others_lowers_the_bound(make):
+    """It was ahead of the bound, and so is not the one that the bound is counted by, until it truncates its log."""
+    in_sync = make(isr=(0, 1, 2))
+    fetched(in_sync, 1, 9)
+    fetched(in_sync, 2, 6)
+    assert in_sync.bound == 6
+    fetched(in_sync, 1, 4)
+    assert in_sync.bound == 4

@@ -370,3 +370,16 @@ def test_an_abort_before_anything_was_sent_drops_the_records_and_the_producer_go
         assert isinstance(future.exception(0), TransactionAborted)
         assert world.turn() == []
         outcome.acknowledge()
+
+
+@pytest.mark.parametrize("tries", [0, 1])
+def test_a_batch_that_expires_in_the_queue_is_unresolved_if_it_was_sent_before(world, tries):
+    """The broker may have written it all the same: its sequence must not be given to another one."""
+    world.send(b"a")
+    if tries:
+        world.now_ms = 5
+        world.turn()
+        answer_with(world, KafkaStorageError.code)
+    world.now_ms = 5_000
+    failed = [each for each in world.turn() if isinstance(each, Fail)]
+    assert [each.is_unknown for each in failed] == [bool(tries)]
