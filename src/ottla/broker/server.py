@@ -38,14 +38,16 @@ from ottla.clock import SystemClock
 from ottla.cluster import model
 from ottla.cluster.config_layers import ConfigRules, TopicsInEffect
 from ottla.cluster.features import SUPPORTED, first_features
-from ottla.cluster.store.embedded import EmbeddedStore, found_cluster_id
-from ottla.cluster.store.interface import MetadataStore, SharedStore
+from ottla.cluster.store.embedded import FOLDER, EmbeddedStore, found_cluster_id
+from ottla.cluster.store.interface import MetadataStore, OwnStore, SharedStore
 from ottla.cluster.store.memory import MemoryStore
-from ottla.errors import OttlaError
+from ottla.errors import KafkaStorageError, OttlaError
 from ottla.light_dataclasses import dataclass
 from ottla.metrics import Registry
+from ottla.storage.directory.checkpoints import MetaProperties, read_meta_properties
 from ottla.storage.directory.loading import ProducerLimits, recovery_summary
 from ottla.storage.directory.manager import LogManager
+from ottla.storage.directory.unknown_logs import refuse_unknown_logs
 from ottla.storage.files import Files
 from ottla.storage.settings import TopicSettings
 from ottla.values import random_uuid, uuid_to_text
@@ -142,11 +144,11 @@ class Server:
         pool = self._make_pool()
         self._make_directories(directories)
         shared = await self._open_shared_store(pool)
-        cluster_id = self._cluster_id(directories) if shared is None else shared.load().cluster_id
-        broker_id = await self._broker_id(shared, pool)
-        store: MetadataStore = shared or EmbeddedStore(
-            directories[0], cluster_id, files=world.files, first=first_features()
-        )
+        identity = self._identity(directories)
+        cluster_id = self._cluster_id(directories, identity) if shared is None else shared.load().cluster_id
+        broker_id = await self._broker_id(identity, shared, pool)
+        own = EmbeddedStore(directories[0], cluster_id, files=world.files, first=first_features())
+        store: MetadataStore = shared or own
         logs = self._open_logs(directories, cluster_id, broker_id, pool, store)
         self._keep_users(store)
         self._served = SERVED_APIS if shared is None else CLUSTER_APIS
@@ -155,7 +157,7 @@ class Server:
             self.settings,
             clock=world.clock,
             image=store.load() if shared is None else MemoryStore(cluster_id).load(),
-            make_link=self._link_maker(store, shared, pool),
+            make_link=self._link_maker(own, shared, pool),
             logs=logs,
             pool=pool,
             random=world.random,
@@ -288,11 +290,23 @@ class Server:
         self._stack.callback(pool.shutdown, wait=True)
         return pool
 
-    def _cluster_id(self, directories: Sequence[Path]) -> str:
-        """What the settings or the directory say; a new one where neither does."""
-        wanted = self.settings.ottla_cluster_id
-        found = found_cluster_id(self._world.files, directories[0])
-        return wanted or found or uuid_to_text(random_uuid(self._world.random.randbytes))
+    def _identity(self, directories: Sequence[Path]) -> MetaProperties:
+        """The ids of the first directory that has some: of an earlier start, or of kafka-storage format."""
+        for directory in directories:
+            # A directory that cannot be read is offline when the logs are opened, which says so.
+            with contextlib.suppress(KafkaStorageError):
+                if (found := read_meta_properties(self._world.files, directory)) is not None:
+                    return found
+        return MetaProperties()
+
+    def _cluster_id(self, directories: Sequence[Path], identity: MetaProperties) -> str:
+        """What the settings, the store or the directory say; a new one where none does. A store is not begun beside
+        logs that it would not know."""
+        files, wanted = self._world.files, self.settings.ottla_cluster_id
+        found = found_cluster_id(files, directories[0])
+        if found is None:
+            refuse_unknown_logs(files, directories, FOLDER)
+        return wanted or found or identity.cluster_id or uuid_to_text(random_uuid(self._world.random.randbytes))
 
     def _open_logs(
         self,
@@ -374,8 +388,9 @@ class Server:
             return await joining.open_shared_store(self.settings, pool)
         return self._shared_store
 
-    async def _broker_id(self, shared: SharedStore | None, pool: Executor | None) -> int:
-        wanted = self.settings.wanted_id
+    async def _broker_id(self, identity: MetaProperties, shared: SharedStore | None, pool: Executor | None) -> int:
+        """What the settings or the directories say; else a new one of the cluster's, or that of a broker alone."""
+        wanted = self.settings.wanted_id if self.settings.wanted_id is not None else identity.node_id
         if wanted is not None or shared is None:
             return DEFAULT_BROKER_ID if wanted is None else wanted
         from ottla.broker.cluster import joining
@@ -393,10 +408,10 @@ class Server:
         return gate
 
     def _link_maker(
-        self, store: MetadataStore, shared: SharedStore | None, pool: Executor | None
+        self, own: OwnStore, shared: SharedStore | None, pool: Executor | None
     ) -> Callable[[Broker], ClusterLink]:
         if shared is None:
-            return lambda broker: AloneLink(broker, store, pool)
+            return lambda broker: AloneLink(broker, own, pool)
         from ottla.broker.cluster import joining
 
         return lambda broker: joining.make_member(

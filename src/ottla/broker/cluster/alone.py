@@ -24,7 +24,7 @@ from ottla.cluster.brokers import ProducerIds, allocate_producer_ids
 from ottla.cluster.changes import Change
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.plan import Plan
-from ottla.cluster.store.interface import MetadataStore
+from ottla.cluster.store.interface import OwnStore
 from ottla.cluster.topics import create_topics
 from ottla.errors import (
     BrokerNotAvailable,
@@ -56,7 +56,7 @@ class AloneLink:
     epoch = -1
     role: ControllerRole | None = None
 
-    def __init__(self, broker: Broker, store: MetadataStore, pool: Executor | None) -> None:
+    def __init__(self, broker: Broker, store: OwnStore, pool: Executor | None) -> None:
         self.replication: Followers = NoFollowers()
         self._broker = broker
         self._store = store
@@ -75,6 +75,7 @@ class AloneLink:
 
     async def start(self, me: model.Broker) -> None:
         """Register, and make the disk follow the image."""
+        self._broker.replicas.was_deleted = self._store.was_deleted
         self._store.membership.register(me)
         self._store.election.stand(me.id)
         self._broker.take_image(self._store.load())

@@ -8,6 +8,9 @@ knows them can load and unload coordinators, and follow leaders.
    partition only, and nothing of it happens.
 2. Leaders first, then followers: the sooner there is a leader, the sooner somebody is served.
 3. A replica that is stopped stays, unless it is to be deleted: its broker is going down, and comes back.
+4. Only a log of a topic that this cluster deleted is removed. One that belongs to a topic which the cluster does not
+   know, or to another topic of that name, is set aside (`-stray`) with a warning and kept: nobody here can tell whose
+   records it has.
 """
 
 from __future__ import annotations
@@ -71,7 +74,10 @@ class Logs(Protocol):
     def create(
         self, name: TopicPartition, topic_id: bytes, settings: TopicSettings, now_ms: int, *, is_new: bool = False
     ) -> PartitionLog: ...
+    def logs(self) -> list[PartitionLog]: ...
     def delete(self, name: TopicPartition, now_ms: int) -> None: ...
+    def make_stray(self, name: TopicPartition) -> Path: ...
+    def make_future_stray(self, name: TopicPartition) -> Path: ...
     def truncate_to(self, name: TopicPartition, offset: int, now_ms: int) -> None: ...
     def truncate_fully(self, name: TopicPartition, offset: int, now_ms: int) -> None: ...
     def checkpoint_jobs(self, tables: Collection[str]) -> list[CheckpointJob]: ...
@@ -103,6 +109,8 @@ class ReplicaManager:
         self.controller_epoch = 0  # of the newest controller that gave us an order
         self.broker_epoch = broker_epoch
         self._monotonic_ms = monotonic_ms
+        # Whether this cluster deleted a topic not long ago; a member is told what to delete by the controller.
+        self.was_deleted: Callable[[bytes], bool] = lambda topic_id: False
         # On the path of every record, where a plain pair is made in less time than a TopicPartition and equals it.
         self.get = cast(Callable[[tuple[str, int]], Partition | None], self._partitions.get)
 
@@ -153,6 +161,8 @@ class ReplicaManager:
         """Make what we have match the image; only the `topics` that changed are compared, None is all. A disk that is
         full now is no reason to leave the rest undone: `unmade` says what to come back for."""
         moves = Moves([], [], [], [], {})
+        if topics is None:
+            await self._set_unknown_aside(image, now_ms, pace)
         names = set(image.topics()) if topics is None else topics
         for topic in sorted(names):
             try:
@@ -164,6 +174,23 @@ class ReplicaManager:
             self._remove(name, now_ms, moves)
             await pace.step()
         return moves
+
+    async def _set_unknown_aside(self, image: ClusterImage, now_ms: int, pace: Pace) -> None:
+        """What is on the disk and belongs to no partition of the image: deleted topics of ours go, the rest is kept."""
+        for found in self.logs.logs():
+            if found.topic_partition not in self._partitions and not _belongs(image, found):
+                try:
+                    self._dispose(found.topic_partition, found.topic_id, now_ms)
+                except KafkaStorageError as error:
+                    log.error("%s is no partition's and could not be set aside: %s", found.topic_partition, error)
+            await pace.step()
+        for name, copy in list(self.futures()):
+            if name not in self._partitions and not _belongs(image, copy):
+                try:
+                    self._dispose_copy(name, copy.topic_id, now_ms)
+                except KafkaStorageError as error:
+                    log.error("the copy of %s is no partition's and could not be set aside: %s", name, error)
+            await pace.step()
 
     @staticmethod
     def _concerns(name: TopicPartition, topics: set[str] | None) -> bool:
@@ -269,7 +296,9 @@ class ReplicaManager:
             raise InconsistentTopicId(f"the controller gave no id for the topic of {role.name}, and the log has none")
         return self._open(role.name, topic_id, settings, now_ms, is_new=role.is_new)
 
-    async def stop(self, request: StopReplicaRequest, now_ms: int, *, pace: Pace) -> tuple[StopReplicaResponse, Moves]:
+    async def stop(
+        self, request: StopReplicaRequest, image: ClusterImage, now_ms: int, *, pace: Pace
+    ) -> tuple[StopReplicaResponse, Moves]:
         """Stop, and delete where the controller says so; `check_order` has found the order to be for us."""
         from ottla.broker.replication import orders  # a broker on its own gets none
 
@@ -277,11 +306,11 @@ class ReplicaManager:
         moves = Moves([], [], [], [], {})
         codes: dict[TopicPartition, int] = {}
         for each in orders.stops(request):
-            codes[each.name] = self._stop_one(each, now_ms, moves)
+            codes[each.name] = self._stop_one(each, image, now_ms, moves)
             await pace.step()
         return orders.stops_answer(codes), moves
 
-    def _stop_one(self, order: orders.Stop, now_ms: int, moves: Moves) -> int:
+    def _stop_one(self, order: orders.Stop, image: ClusterImage, now_ms: int, moves: Moves) -> int:
         name, partition = order.name, self._partitions.get(order.name)
         try:
             if partition is not None and partition.offline is not None:
@@ -292,12 +321,20 @@ class ReplicaManager:
                 moves.stopped.append(name)
             elif partition is not None:
                 self._remove(name, now_ms, moves)
-            elif self.logs.log(name) is not None:
-                self.logs.delete(name, now_ms)  # it was to go while we were away
+            elif (found := self.logs.log(name)) is not None:
+                self._delete_left_over(found, image, now_ms)
         except BrokerError as error:
             log.warning("%s cannot be stopped: %s", name, error)
             return error.code
         return 0
+
+    def _delete_left_over(self, found: PartitionLog, image: ClusterImage, now_ms: int) -> None:
+        """It was to go while we were away; unless it is of another topic of that name, which nobody spoke of."""
+        name, topic = found.topic_partition, image.topic(found.topic_partition.topic)
+        if topic is not None and found.topic_id not in (None, topic.id):
+            _warn_of_stray(name, self.logs.make_stray(name))
+        else:
+            self.logs.delete(name, now_ms)
 
     # -- cutting -----------------------------------------------------------------------------------------------------
 
@@ -316,8 +353,7 @@ class ReplicaManager:
     ) -> Partition:
         found = self.logs.log(name)
         if found is not None and found.topic_id not in (None, topic_id):
-            log.warning("%s on disk belongs to a topic that was deleted; it is removed", name)
-            self.logs.delete(name, now_ms)
+            self._dispose(name, found.topic_id, now_ms)
             found = None
         if found is None:
             found = self.logs.create(name, topic_id, settings, now_ms, is_new=is_new)
@@ -327,6 +363,23 @@ class ReplicaManager:
         partition = self._partitions[name] = Partition(name, topic_id, found, broker_id=self._broker_id)
         self._names.setdefault(topic_id, {})[name] = None
         return partition
+
+    def _dispose(self, name: TopicPartition, topic_id: bytes | None, now_ms: int) -> None:
+        """Take a log that is no partition's out of the way: removed if we deleted its topic, else kept as a stray."""
+        if self._is_deleted(topic_id):
+            log.info("%s on disk belongs to a topic that was deleted; it is removed", name)
+            self.logs.delete(name, now_ms)
+        else:
+            _warn_of_stray(name, self.logs.make_stray(name))
+
+    def _dispose_copy(self, name: TopicPartition, topic_id: bytes | None, now_ms: int) -> None:
+        if self._is_deleted(topic_id):
+            self.logs.cancel_future(name, now_ms)
+        else:
+            _warn_of_stray(name, self.logs.make_future_stray(name))
+
+    def _is_deleted(self, topic_id: bytes | None) -> bool:
+        return topic_id is not None and self.was_deleted(topic_id)
 
     def _remove(self, name: TopicPartition, now_ms: int, moves: Moves) -> None:
         partition = self._partitions.pop(name)
@@ -340,3 +393,18 @@ class ReplicaManager:
             self.logs.delete(name, now_ms)
         except KafkaStorageError as error:
             log.error("%s could not be deleted; its directory is left behind: %s", name, error)
+
+
+def _belongs(image: ClusterImage, found: PartitionLog) -> bool:
+    name = found.topic_partition
+    topic = image.topic(name.topic)
+    return topic is not None and name.partition < len(topic.partitions) and found.topic_id in (None, topic.id)
+
+
+def _warn_of_stray(name: TopicPartition, path: Path) -> None:
+    log.warning(
+        "the log of %s belongs to no topic that this cluster knows or has deleted; it is kept as %s and not served. "
+        "Look into it with: ottla log list",
+        name,
+        path,
+    )

@@ -34,12 +34,13 @@ from ottla.cluster.changes import Change, apply_all
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.json_values import MalformedValue
 from ottla.cluster.store.frames import DamagedLog, frame, read_frames
-from ottla.cluster.store.history import History, OnlyMember
+from ottla.cluster.store.history import Deletions, History, OnlyMember
 from ottla.cluster.store.interface import StoreClosed, StoreFailed, Subscription
 from ottla.cluster.written import changes_for, read_change, rebuilt, write_change
 from ottla.errors import DiskFull, KafkaStorageError, StorageExhausted
 from ottla.storage.directory.checkpoints import ForeignDirectory
 from ottla.storage.files import File, Files
+from ottla.values import uuid_from_text, uuid_to_text
 
 FOLDER: Final = "__cluster_metadata-1"
 SNAPSHOT: Final = "snapshot"
@@ -97,6 +98,7 @@ class EmbeddedStore:
         self._after_changes = snapshot_after_changes
         self._after_bytes = snapshot_after_bytes
         self._history: History | None = None
+        self._deletions = Deletions()
         self._file: File | None = None
         self._end = 0
         self._snapshot_number = 0
@@ -111,8 +113,11 @@ class EmbeddedStore:
     def load(self) -> ClusterImage:
         """The newest image; the first call recovers the log, or makes a new cluster."""
         if self._history is None:
-            self._history = History(self._open(), self._apply_all)
+            self._history = History(self._open(), self._apply_all, self._deletions)
         return self._history.image
+
+    def was_deleted(self, topic_id: bytes) -> bool:
+        return topic_id in self._loaded().deletions
 
     def subscribe(self) -> Subscription:
         return self._loaded().subscribe()
@@ -198,7 +203,7 @@ class EmbeddedStore:
             log.error("no snapshot of the metadata could be written; no change is accepted any more: %s", error)
 
     def _write_snapshot(self, image: ClusterImage) -> None:
-        content = _snapshot_frame(image)
+        content = _snapshot_frame(image, self._deletions)
         self._files.replace_bytes(self._folder / SNAPSHOT, content)
         self._snapshot_number, self._snapshot_bytes = image.change_number, len(content)
         self._begin_log()
@@ -244,6 +249,7 @@ class EmbeddedStore:
                 f"cluster {self._cluster_id}. Start it with its own log.dirs, or with cluster.id={data['cluster_id']}"
             )
         self._snapshot_number, self._snapshot_bytes = data["number"], self._files.size(path)
+        self._deletions = Deletions(_deleted_ids(data, path))
         image = rebuilt(self._cluster_id, _changes_of(data, path), self._snapshot_number, self._apply_all)
         return self._replay(image)
 
@@ -256,7 +262,7 @@ class EmbeddedStore:
         data = file.read_at(0, file.size())
         contents, self._end = read_frames(data, str(path))
         for content in contents:
-            image = _after(image, content, path, self._apply_all)
+            image = _after(image, content, path, self._apply_all, self._deletions)
         if self._end < len(data):
             log.warning("%s ends with %d bytes of an unfinished commit; dropped", path, len(data) - self._end)
             file.truncate(self._end)
@@ -274,7 +280,7 @@ def _commit_frame(first: int, changes: Iterable[Change]) -> bytes:
     return frame({"by": ottla.__version__, "first": first, "changes": [write_change(each) for each in changes]})
 
 
-def _snapshot_frame(image: ClusterImage) -> bytes:
+def _snapshot_frame(image: ClusterImage, deletions: Iterable[bytes]) -> bytes:
     return frame(
         {
             "format": FORMAT,
@@ -282,6 +288,7 @@ def _snapshot_frame(image: ClusterImage) -> bytes:
             "cluster_id": image.cluster_id,
             "number": image.change_number,
             "changes": [write_change(each) for each in changes_for(image)],
+            "deleted": [uuid_to_text(topic_id) for topic_id in deletions],
         }
     )
 
@@ -298,7 +305,7 @@ def _read_snapshot(files: Files, path: Path) -> dict[str, Any]:
     return data
 
 
-def _after(image: ClusterImage, content: Any, path: Path, apply_all: ApplyAll) -> ClusterImage:
+def _after(image: ClusterImage, content: Any, path: Path, apply_all: ApplyAll, deletions: Deletions) -> ClusterImage:
     first = content.get("first") if isinstance(content, dict) else None
     if type(first) is not int:
         raise DamagedLog(f"{path} has a frame without the number of its first change")
@@ -307,7 +314,15 @@ def _after(image: ClusterImage, content: Any, path: Path, apply_all: ApplyAll) -
         return image  # the snapshot has it already
     if first != image.change_number + 1:
         raise DamagedLog(f"{path} goes on with change {first}, but {image.change_number + 1} is the next one")
+    deletions.note(changes)
     return apply_all(image, changes)
+
+
+def _deleted_ids(snapshot: dict[str, Any], path: Path) -> list[bytes]:
+    try:
+        return [uuid_from_text(text) for text in snapshot.get("deleted", ())]  # the first snapshots had none
+    except (ValueError, TypeError) as problem:
+        raise DamagedLog(f"{path} has a deleted topic whose id makes no sense: {problem}") from problem
 
 
 def _changes_of(content: dict[str, Any], path: Path) -> list[Change]:

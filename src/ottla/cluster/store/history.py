@@ -2,19 +2,45 @@
 
 1. `next` decides: does the commit fit, and what is the image after it. It changes nothing, so that a store can write
    between deciding and adopting; `adopt` makes it true and tells the subscribers.
-2. One owner, one broker: who registers gets the next change number as its epoch (it grows with every start), and who
+2. The topics that were deleted last are remembered (REMEMBERED_DELETIONS): a crash may come between a deletion and the
+   removal of its logs, and only a log of a topic that this cluster deleted may be removed. Any other is kept.
+3. One owner, one broker: who registers gets the next change number as its epoch (it grows with every start), and who
    stands for election wins, with the epoch after the last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
-from ottla.cluster.changes import Change, RegisterBroker, SetController, UnregisterBroker, apply_all
+from ottla.cluster.changes import Change, RegisterBroker, RemoveTopic, SetController, UnregisterBroker, apply_all
 from ottla.cluster.image import NO_CONTROLLER, ClusterImage
 from ottla.cluster.model import Broker
 from ottla.cluster.store.interface import Committed, Controller, StaleImage, Subscription
 from ottla.light_dataclasses import replace
+
+REMEMBERED_DELETIONS: Final = 1_000
+
+
+class Deletions:
+    """The ids of the topics that were deleted last, oldest first."""
+
+    def __init__(self, topic_ids: Iterable[bytes] = ()) -> None:
+        self._topic_ids = dict.fromkeys(topic_ids)
+
+    def __contains__(self, topic_id: bytes) -> bool:
+        return topic_id in self._topic_ids
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._topic_ids)
+
+    def note(self, changes: Iterable[Change]) -> None:
+        """Remember what these changes delete; the oldest is forgotten at the limit."""
+        for change in changes:
+            if isinstance(change, RemoveTopic):
+                self._topic_ids[change.topic_id] = None
+                if len(self._topic_ids) > REMEMBERED_DELETIONS:
+                    del self._topic_ids[next(iter(self._topic_ids))]
 
 
 class History:
@@ -24,8 +50,10 @@ class History:
         self,
         image: ClusterImage,
         apply_all: Callable[[ClusterImage, Sequence[Change]], ClusterImage] = apply_all,
+        deletions: Deletions | None = None,
     ) -> None:
         self.image = image
+        self.deletions = deletions or Deletions()
         self._apply_all = apply_all
         self._subscriptions: list[Subscription] = []
 
@@ -40,6 +68,7 @@ class History:
         if not changes:
             return
         self.image = image
+        self.deletions.note(changes)
         committed = Committed(image.change_number, tuple(changes))
         for subscription in self._subscriptions:
             subscription.put(committed)

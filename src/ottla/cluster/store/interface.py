@@ -142,6 +142,13 @@ class MetadataStore(Protocol):
         """Stop; closing again does nothing."""
 
 
+class OwnStore(MetadataStore, Protocol):
+    """The store of a broker that is a cluster of its own."""
+
+    def was_deleted(self, topic_id: bytes) -> bool:
+        """Whether this cluster deleted the topic not long ago. False says nothing: the oldest are forgotten."""
+
+
 class SharedStore(MetadataStore, Protocol):
     """One member's store; see 6 to 8."""
 

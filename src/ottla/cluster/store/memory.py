@@ -32,6 +32,9 @@ class MemoryStore:
         self._history.adopt(image, changes)
         return image
 
+    def was_deleted(self, topic_id: bytes) -> bool:
+        return topic_id in self._history.deletions
+
     def subscribe(self) -> Subscription:
         return self._history.subscribe()
 

@@ -282,7 +282,17 @@ class LogManager:
     def make_stray(self, name: TopicPartition) -> Path:
         """Put a log that the cluster knows nothing of aside; nobody but a person removes it."""
         log = self._expect(name)
-        self._set_aside(log, deleted_directory_name(name, self._random_bytes(16).hex()).removesuffix(DELETE) + STRAY)
+        self._set_aside(log, stray_directory_name(name, self._random_bytes(16).hex()))
+        # Segments that wait for their removal stay in it: a log that gets the name may have files of the same names.
+        Removal(name, log.directory, log.files, segments=self._removals.pop_segments(name), log=log).abandon()
+        return log.directory
+
+    def make_future_stray(self, name: TopicPartition) -> Path:
+        """The same with a copy that was on its way to another directory."""
+        found = self._futures.pop(name)
+        assert found is not None, "there is a copy"
+        log, _ = found
+        log.rename_directory(stray_directory_name(name, self._random_bytes(16).hex()))
         log.close(is_clean=False)
         return log.directory
 
@@ -511,6 +521,11 @@ class LogManager:
         self._abandoned.clear()
         self._logs.clear()
         self._directories_by_log.clear()
+
+
+def stray_directory_name(name: TopicPartition, unique_id: str) -> str:
+    """As Kafka's; like a deleted log's but for its last word."""
+    return deleted_directory_name(name, unique_id).removesuffix(DELETE) + STRAY
 
 
 def _starts_within_segment(log: PartitionLog) -> bool:

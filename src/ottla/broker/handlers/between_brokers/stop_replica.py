@@ -32,6 +32,6 @@ async def handle(broker: Broker, request: StopReplicaRequest, context: RequestCo
             answer.error_code = error.code
             return answer
         with broker.pacing.turn() as pace:
-            answer, moves = await broker.replicas.stop(request, broker.clock.now_ms(), pace=pace)
+            answer, moves = await broker.replicas.stop(request, broker.image, broker.clock.now_ms(), pace=pace)
             await apply_moves(broker, moves, pace)
     return answer

@@ -1,0 +1,240 @@
+"""A broker beside logs that its metadata does not know: refused at the start, or kept as strays."""
+
+import asyncio
+import hashlib
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from tests.golden.logs.reading import ARCHIVES, unpack
+
+from ottla.broker.server import Server, running
+from ottla.broker.settings import BrokerSettings
+from ottla.cluster.changes import CreateTopic, RemoveTopic
+from ottla.cluster.model import Partition, Topic
+from ottla.cluster.store.embedded import FOLDER, EmbeddedStore
+from ottla.records import BatchBuilder
+from ottla.storage.directory.checkpoints import MetaProperties, read_meta_properties, write_meta_properties
+from ottla.storage.directory.unknown_logs import UnknownLogs
+from ottla.storage.files import DiskFiles
+from ottla.values import TopicPartition
+
+KAFKA_4 = next(path for path in ARCHIVES if path.name == "kafka-4.3.1-clean.tar.xz")
+KAFKA_3 = next(path for path in ARCHIVES if path.name == "kafka-3.9.2-clean.tar.xz")
+CLUSTER = "5L6g3nShT-eMCtK--X86sw"
+
+
+def settings(*directories: Path, **more: str) -> BrokerSettings:
+    return BrokerSettings(
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "log.dirs": ",".join(map(str, directories)),
+            "ottla.admin.listener": "",
+        }
+        | more
+    )
+
+
+def with_broker(directory: Path, act: Callable[[Server], Awaitable[None] | None], **more: str) -> None:
+    async def run() -> None:
+        async with running(settings(directory, **more)) as server:
+            if (waiting := act(server)) is not None:
+                await waiting
+
+    asyncio.run(run())
+
+
+def contents(directory: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+async def make_topic(server: Server, name: str, topic_id: bytes) -> None:
+    from ottla.cluster.plan import Plan
+
+    topic = Topic(name, topic_id, (Partition((server.broker.id,), (server.broker.id,), server.broker.id),))
+    await server.broker.link.change(lambda image: Plan((CreateTopic(topic),), []))
+
+
+async def delete_topic(server: Server, topic_id: bytes) -> None:
+    from ottla.cluster.plan import Plan
+
+    await server.broker.link.change(lambda image: Plan((RemoveTopic(topic_id),), []))
+
+
+def append(server: Server, name: str) -> None:
+    partition = server.broker.replicas.get((name, 0))
+    assert partition is not None
+    batch = BatchBuilder()
+    batch.append(0, b"key", b"value")
+    partition.log.append_as_leader(bytearray(batch.close()), leader_epoch=0, now_ms=0)
+
+
+def strays(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.iterdir() if path.name.endswith("-stray"))
+
+
+# --- a cluster is not begun beside logs of another -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("archive", "version"), [(KAFKA_4, "30 (Kafka 4.3)"), (KAFKA_3, "21 (Kafka 3.9)")])
+@pytest.mark.parametrize("with_cluster_id", [True, False])
+def test_the_directory_of_a_kraft_cluster_is_refused_and_untouched(
+    archive: Path, version: str, with_cluster_id: bool, tmp_path: Path
+) -> None:
+    data = unpack(archive, tmp_path).data
+    meta = read_meta_properties(DiskFiles(), data)
+    assert meta is not None
+    assert meta.cluster_id is not None
+    before = contents(data)
+    with pytest.raises(UnknownLogs) as raised:
+        with_broker(data, lambda server: None, **({"ottla.cluster.id": meta.cluster_id} if with_cluster_id else {}))
+    sentence = str(raised.value)
+    assert "Apache Kafka cluster in KRaft mode" in sentence
+    assert f"metadata.version {version}" in sentence
+    assert f"cluster.id {meta.cluster_id}" in sentence
+    assert "10 topics (" in sentence
+    assert "--data" in sentence
+    assert "start Apache Kafka" in sentence
+    assert contents(data) == before
+
+
+def test_the_directory_of_a_broker_on_zookeeper_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "orders-0").mkdir()
+    write_meta_properties(DiskFiles(), tmp_path, MetaProperties(0, CLUSTER, 3))
+    with pytest.raises(UnknownLogs, match=r"node 3 .*ZooKeeper.*1 topic \(orders\).*zookeeper.connect"):
+        with_broker(tmp_path, lambda server: None)
+    assert not (tmp_path / FOLDER).exists()
+
+
+def test_logs_whose_metadata_was_lost_are_refused(tmp_path: Path) -> None:
+    with_broker(tmp_path, lambda server: make_topic(server, "orders", b"a" * 16))
+    shutil.rmtree(tmp_path / FOLDER)
+    with pytest.raises(UnknownLogs, match=rf"1 topic \(orders\).*{FOLDER} is missing.*restore that folder"):
+        with_broker(tmp_path, lambda server: None)
+    assert (tmp_path / "orders-0").is_dir()
+    assert not strays(tmp_path)
+
+
+def test_metadata_in_another_directory_is_pointed_at(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for directory in (first, second):
+        directory.mkdir()
+
+    async def live(*directories: Path) -> None:
+        async with running(settings(*directories)) as server:
+            await make_topic(server, "orders", b"a" * 16)
+
+    asyncio.run(live(first, second))
+    with pytest.raises(UnknownLogs, match=f"the metadata is in {first}. Name that directory first"):
+        asyncio.run(live(second, first))
+
+
+def test_what_waits_for_its_removal_or_is_set_aside_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    (tmp_path / f"old-0.{'a' * 32}-delete").mkdir()
+    (tmp_path / f"old-0.{'a' * 32}-stray").mkdir()
+    with_broker(tmp_path, lambda server: None)
+
+
+# --- single logs that the cluster does not know ----------------------------------------------------------------------
+
+
+def lost_topic(directory: Path) -> None:
+    """A log with a record, of a topic that the cluster of the directory never heard of."""
+    other = directory.parent / "other"
+
+    async def fill(server: Server) -> None:
+        await make_topic(server, "orders", b"x" * 16)
+        append(server, "orders")
+
+    with_broker(other, fill)
+    with_broker(directory, lambda server: None)
+    shutil.copytree(other / "orders-0", directory / "orders-0")
+
+
+def test_a_log_that_nobody_knows_is_kept_as_a_stray(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    data = tmp_path / "data"
+    lost_topic(data)
+    records = (data / "orders-0" / f"{0:020}.log").read_bytes()
+    with_broker(data, lambda server: None)
+    (stray,) = strays(data)
+    assert (stray / f"{0:020}.log").read_bytes() == records != b""
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [text for text in warnings if str(stray) in text and "orders-0" in text]
+    with_broker(data, lambda server: None)  # and it stays
+    assert strays(data) == [stray]
+
+
+def test_a_topic_of_the_same_name_gets_a_log_of_its_own(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    lost_topic(data)
+    store = EmbeddedStore(data, str(read_meta_properties(DiskFiles(), data).cluster_id), files=DiskFiles())  # type: ignore[union-attr]
+    store.commit([CreateTopic(Topic("orders", b"y" * 16, (Partition((0,), (0,), 0),)))])
+    store.close()
+
+    def is_empty(server: Server) -> None:
+        partition = server.broker.replicas.get(("orders", 0))
+        assert partition is not None
+        assert partition.topic_id == b"y" * 16
+        assert partition.log.log_end_offset == 0
+
+    with_broker(data, is_empty)
+    assert len(strays(data)) == 1
+    assert (data / "orders-0").is_dir()
+
+
+@pytest.mark.parametrize("made_again", [False, True])
+@pytest.mark.parametrize("with_snapshot", [False, True])
+def test_a_deletion_that_a_crash_interrupted_is_finished(made_again: bool, with_snapshot: bool, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with_broker(data, lambda server: make_topic(server, "orders", b"a" * 16))
+    meta = read_meta_properties(DiskFiles(), data)
+    assert meta is not None
+    after = 1 if with_snapshot else 10_000
+    store = EmbeddedStore(data, str(meta.cluster_id), files=DiskFiles(), snapshot_after_changes=after)
+    store.commit([RemoveTopic(b"a" * 16)])
+    if made_again:
+        store.commit([CreateTopic(Topic("orders", b"b" * 16, (Partition((0,), (0,), 0),)))])
+    store.close()
+    with_broker(data, lambda server: None)
+    assert not strays(data)
+    assert (data / "orders-0").is_dir() is made_again
+    assert [path.name for path in data.iterdir() if path.name.endswith("-delete")]
+
+
+def test_a_copy_that_nobody_knows_is_kept_too(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    lost_topic(data)
+    (data / "orders-0").rename(data / f"orders-0.{'b' * 32}-future")
+    with_broker(data, lambda server: None)
+    (stray,) = strays(data)
+    assert (stray / f"{0:020}.log").stat().st_size
+
+
+def test_a_topic_that_is_deleted_leaves_no_stray(tmp_path: Path) -> None:
+    async def make_and_delete(server: Server) -> None:
+        await make_topic(server, "orders", b"a" * 16)
+        await delete_topic(server, b"a" * 16)
+        assert server.broker.replicas.get(TopicPartition("orders", 0)) is None
+
+    with_broker(tmp_path, make_and_delete)
+    with_broker(tmp_path, lambda server: None)
+    assert not strays(tmp_path)
+    assert not (tmp_path / "orders-0").exists()
+
+
+# --- ids -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_ids_of_a_formatted_directory_are_taken(tmp_path: Path) -> None:
+    write_meta_properties(DiskFiles(), tmp_path, MetaProperties(1, CLUSTER, 7))
+
+    def has_ids(server: Server) -> None:
+        assert (server.info.cluster_id, server.info.broker_id) == (CLUSTER, 7)
+
+    with_broker(tmp_path, has_ids)
+    with_broker(tmp_path, has_ids)
