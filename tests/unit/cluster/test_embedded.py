@@ -19,7 +19,7 @@ from ottla.cluster.changes import (
 )
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import ConfigResource, Partition, ResourceType, Topic
-from ottla.cluster.store.embedded import FOLDER, LOG, SNAPSHOT, EmbeddedStore, found_cluster_id
+from ottla.cluster.store.embedded import CLOSED, FOLDER, LOG, SNAPSHOT, EmbeddedStore, found_cluster_id
 from ottla.cluster.store.frames import DamagedLog, frame, read_frames
 from ottla.cluster.store.interface import StoreFailed
 from ottla.cluster.written import changes_for, write_change
@@ -319,3 +319,82 @@ def test_an_error_of_the_disk_at_start_is_told() -> None:
     files.fail(lambda each: each.kind == "write")
     with pytest.raises(KafkaStorageError):
         open_store(files).load()
+
+
+# --- rot in the last commit ------------------------------------------------------------------------------------------
+
+
+def rot_last_commit(files: MemoryFiles) -> int:
+    """Turn a bit in the last frame of the log; returns where that frame begins."""
+    path = DATA / FOLDER / LOG
+    data = bytearray(files.read_bytes(path))
+    whole = read_frames(bytes(data[:-1]), "the log without its last byte").end
+    data[-10] ^= 1
+    files.replace_bytes(path, bytes(data))
+    return whole
+
+
+def closed_store(files: MemoryFiles, *, is_clean: bool) -> ClusterImage:
+    store = open_store(files, after_changes=1_000)
+    store.load()
+    for changes in commits():
+        image = store.commit(changes)
+    store.close(is_clean=is_clean)
+    return image
+
+
+def test_rot_in_the_last_commit_of_a_store_that_was_closed_in_order_is_refused() -> None:
+    files = MemoryFiles()
+    closed_store(files, is_clean=True)
+    length = files.size(DATA / FOLDER / LOG)
+    at = rot_last_commit(files)
+    sentence = rf"{LOG} has a damaged frame at byte {at}; it was closed in order with {length} bytes"
+    for _ in range(2):  # to look at it changes nothing
+        with pytest.raises(DamagedLog, match=sentence):
+            open_store(files).load()
+
+
+def test_a_log_that_lost_its_end_after_a_stop_in_order_is_refused() -> None:
+    files = MemoryFiles()
+    closed_store(files, is_clean=True)
+    path = DATA / FOLDER / LOG
+    files.replace_bytes(path, files.read_bytes(path)[:-300])
+    with pytest.raises(DamagedLog, match="closed in order"):
+        open_store(files).load()
+
+
+def test_without_a_stop_in_order_the_last_commit_may_be_torn() -> None:
+    files = MemoryFiles()
+    whole = closed_store(files, is_clean=False)
+    rot_last_commit(files)
+    assert open_store(files).load().change_number < whole.change_number
+
+
+def test_the_mark_of_a_stop_in_order_is_gone_before_the_next_commit() -> None:
+    files = MemoryFiles()
+    closed_store(files, is_clean=True)
+    store = open_store(files, after_changes=1_000)
+    store.load()
+    assert files.exists(DATA / FOLDER / CLOSED)
+    after = store.commit([SetFeature("again", 1)])
+    assert not files.exists(DATA / FOLDER / CLOSED)
+    rot_last_commit(files)
+    files.crash()
+    assert open_store(files).load().change_number == after.change_number - 1
+
+
+def test_a_mark_beside_another_snapshot_says_nothing() -> None:
+    files = MemoryFiles()
+    closed_store(files, is_clean=True)
+    mark = files.read_bytes(DATA / FOLDER / CLOSED)
+    store = open_store(files, after_changes=1)
+    image = store.commit([SetFeature("again", 1)])  # and a snapshot
+    store.close(is_clean=False)
+    files.replace_bytes(DATA / FOLDER / CLOSED, mark)
+    assert content(open_store(files).load()) == content(image)
+
+
+def test_a_store_that_was_never_read_is_not_marked() -> None:
+    files = MemoryFiles()
+    open_store(files).close()
+    assert not files.exists(DATA / FOLDER)

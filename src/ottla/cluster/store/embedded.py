@@ -1,9 +1,10 @@
 """The default store: one broker, its truth in a log of changes beside its topics, no other process.
 
-The folder `__cluster_metadata-1` in the first log directory has two files (bytes: docs/formats.md, "metadata log"):
+The folder `__cluster_metadata-1` in the first log directory has these files (bytes: docs/formats.md, "metadata log"):
 
     snapshot       one frame: whose cluster, the change number, and changes that make the image of that moment
     changes.log    a frame per commit: the number of its first change, and its changes
+    closed         one frame, only after a stop in order: how many bytes the log has after which snapshot
 
 1. A commit is one write and one sync; when it returns, the changes are on the disk. A crash in the middle leaves all
    of them or none, because a frame is whole or not there (frames.py).
@@ -14,7 +15,10 @@ The folder `__cluster_metadata-1` in the first log directory has two files (byte
    the kernel forgets a failed sync. A full disk alone is no such failure, because the write was cut back: the commit
    is refused, and can be tried again when there is room.
 4. A folder of another cluster is not touched: ForeignDirectory says what was found and what was expected.
-5. `commit` does three things that can also be done apart, so that an event loop need not wait for the disk: `begin`
+5. A stop in order leaves the mark `closed`, which is gone before the next write. With it a log that ends early is not
+   torn but rotten: DamagedLog, because what is missing was promised. After any other stop nobody can tell the two
+   apart in the last commit, and what is not whole there is dropped.
+6. `commit` does three things that can also be done apart, so that an event loop need not wait for the disk: `begin`
    decides and makes the bytes, `PendingChange.write` writes and syncs (only that may run in another thread), `finish`
    makes it true. One commit at a time.
 
@@ -45,6 +49,7 @@ from ottla.values import uuid_from_text, uuid_to_text
 FOLDER: Final = "__cluster_metadata-1"
 SNAPSHOT: Final = "snapshot"
 LOG: Final = "changes.log"
+CLOSED: Final = "closed"
 FORMAT: Final = 1
 
 ApplyAll: TypeAlias = Callable[[ClusterImage, Sequence[Change]], ClusterImage]
@@ -105,6 +110,7 @@ class EmbeddedStore:
         self._snapshot_bytes = 0
         self._failure: str | None = None
         self._closed = False
+        self._is_marked = False  # as closed in order
         self.membership = OnlyMember(self.load, self.commit)
         self.election = self.membership
 
@@ -154,11 +160,28 @@ class EmbeddedStore:
             self._snapshot_if_possible(pending.image)
         return pending.image
 
-    def close(self) -> None:
+    def close(self, *, is_clean: bool = True) -> None:
+        """Stop. `is_clean` says that nothing went wrong, and leaves the mark of that."""
+        if is_clean and self._history is not None and not self._closed and self._failure is None:
+            self._mark_closed()
         self._closed = True
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def _mark_closed(self) -> None:
+        content = frame({"snapshot": self._snapshot_number, "log_bytes": self._end})
+        try:
+            self._files.replace_bytes(self._folder / CLOSED, content)
+        except KafkaStorageError as error:
+            log.warning("the metadata is closed without a mark, which only rot would need: %s", error)
+
+    def _remove_mark(self) -> None:
+        """The log is to change: from here on a crash may tear its end."""
+        if self._is_marked:
+            self._files.remove(self._folder / CLOSED, missing_ok=True)
+            self._files.sync_directory(self._folder)
+            self._is_marked = False
 
     @property
     def has_failed(self) -> bool:
@@ -177,6 +200,7 @@ class EmbeddedStore:
             return
         assert self._file is not None
         try:
+            self._remove_mark()
             self._file.write_at(self._end, [content])
             self._file.sync()
         except DiskFull:
@@ -261,9 +285,11 @@ class EmbeddedStore:
         file = self._file = self._files.open(path)
         data = file.read_at(0, file.size())
         contents, self._end = read_frames(data, str(path))
+        self._refuse_rot(path, self._closed_log_bytes())
         for content in contents:
             image = _after(image, content, path, self._apply_all, self._deletions)
         if self._end < len(data):
+            self._remove_mark()
             log.warning("%s ends with %d bytes of an unfinished commit; dropped", path, len(data) - self._end)
             file.truncate(self._end)
         # Written again, not only synced: after a failed sync the kernel shows bytes that it will never write, and
@@ -271,6 +297,24 @@ class EmbeddedStore:
         file.write_at(0, [data[: self._end]])
         file.sync()
         return image
+
+    def _closed_log_bytes(self) -> int | None:
+        """How long the log was when it was closed in order; None when it was not, or has another snapshot since."""
+        path = self._folder / CLOSED
+        self._is_marked = self._files.exists(path)
+        if not self._is_marked:
+            return None
+        contents, _ = read_frames(self._files.read_bytes(path), str(path))
+        mark = contents[0] if contents and isinstance(contents[0], dict) else {}
+        length = mark.get("log_bytes")
+        return length if type(length) is int and mark.get("snapshot") == self._snapshot_number else None
+
+    def _refuse_rot(self, path: Path, closed_bytes: int | None) -> None:
+        if closed_bytes is not None and self._end < closed_bytes:
+            raise DamagedLog(
+                f"{path} has a damaged frame at byte {self._end}; it was closed in order with {closed_bytes} bytes, so "
+                "this is no unfinished commit"
+            )
 
 
 # --- the content of frames -------------------------------------------------------------------------------------------
