@@ -12,6 +12,7 @@ import pytest
 from ottla.broker.coordinators.effects import Reply, SetTimer, StoredRecord
 from ottla.broker.coordinators.loads import AT_ONCE, SLICE_STEPS, Loads
 from ottla.broker.coordinators.runtime import Runtime
+from ottla.broker.requests.pacing import SLICE_MS
 from ottla.broker.requests.running import Background
 from ottla.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator
 from ottla.protocol.messages.end_txn import EndTxnResponse
@@ -314,3 +315,65 @@ def test_a_load_that_fails_stays_with_its_partition(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.ERROR):
         asyncio.run(story())
     assert [each.message for each in caplog.records if "__transaction_state-0 could not be loaded" in each.message]
+
+
+class SlowSteps:
+    """Loads whose every step takes a millisecond; `steps` says how many each has taken."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0.0
+        self.steps: list[int] = []
+        self.closed = 0
+        self.loads = Loads(Background(), lambda: self.now_ms)
+
+    def load(self, count: int) -> None:
+        number = len(self.steps)
+        self.steps.append(0)
+
+        def steps() -> Iterator[None]:
+            try:
+                for _ in range(count):
+                    self.now_ms += 1
+                    self.steps[number] += 1
+                    yield
+            finally:
+                self.closed += 1
+
+        self.loads.start(steps())  # type: ignore[arg-type]
+
+
+def test_a_slice_ends_when_its_time_is_over_however_few_steps_it_had() -> None:
+    async def story() -> None:
+        slow = SlowSteps()
+        slow.load(SLICE_STEPS - 1)
+        assert 0 < slow.steps[0] <= SLICE_MS + 1
+        await until(lambda: slow.loads.is_idle)
+        assert slow.steps == [SLICE_STEPS - 1]
+
+    asyncio.run(story())
+
+
+def test_only_a_few_partitions_are_loaded_at_once_and_the_others_are_in_line() -> None:
+    async def story() -> None:
+        slow = SlowSteps()
+        for _ in range(3 * AT_ONCE):
+            slow.load(100)
+        await turns(2 * AT_ONCE)
+        assert sum(1 for each in slow.steps if each) == AT_ONCE
+        await until(lambda: slow.loads.count == 0)
+        assert slow.steps == [100] * (3 * AT_ONCE)
+
+    asyncio.run(story())
+
+
+def test_a_stop_closes_what_is_being_loaded_and_lets_go_of_what_it_reads() -> None:
+    async def story() -> None:
+        slow = SlowSteps()
+        for _ in range(2):
+            slow.load(100)
+        await turns(4)
+        begun = sum(1 for each in slow.steps if each)
+        slow.loads.stop()
+        assert slow.closed == begun
+
+    asyncio.run(story())

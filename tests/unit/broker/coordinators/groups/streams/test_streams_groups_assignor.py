@@ -119,3 +119,16 @@ def test_a_large_group_is_assigned_without_trying_every_member_for_every_task():
     members = {f"m{each:04}": f"p{each // 4}" for each in range(400)}
     found = assign(spec(members, {"0": SubtopologySpec(2_000, True)}, 1))
     check(spec(members, {"0": SubtopologySpec(2_000, True)}, 1), found.tasks)
+
+
+def test_who_stood_by_for_a_task_gets_it_before_members_that_would_be_next():
+    members = dict(zip("BCD", "qrs", strict=True))
+    before = {"D": Tasks(standby=by_subtopology([TaskId("0", 0)]))}
+    after = assign(spec(members, {"0": SubtopologySpec(1, True)}, 1, before)).tasks
+    assert {name for name, each in after.items() if each.active} == {"D"}
+
+
+def test_two_tasks_go_to_two_processes_before_a_process_gets_a_second_one():
+    members = {"A": "p", "B": "p", "C": "q"}
+    after = assign(spec(members, {"0": SubtopologySpec(2, False)})).tasks
+    assert {members[name] for name, each in after.items() if each.active} == {"p", "q"}
