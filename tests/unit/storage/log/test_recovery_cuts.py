@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla.records import BatchBuilder
-from ottla.storage.log.leader_epochs import LEADER_EPOCHS
+from ottla.storage.log.leader_epochs import LEADER_EPOCHS, LeaderEpochs
 from ottla.storage.log.partition_log import PartitionLog, open_log
 from ottla.storage.settings import TopicSettings
 from ottla.testing.files import MemoryFiles
@@ -61,14 +61,17 @@ def test_a_torn_end_that_was_cut_does_not_come_back_with_a_second_power_cut(file
     assert files.size(RECORDS) == kept_bytes
 
 
-def test_the_epoch_of_a_leader_that_wrote_nothing_is_forgotten_at_the_start(files: MemoryFiles) -> None:
+def test_leader_epochs_beyond_the_end_are_forgotten_at_the_start(files: MemoryFiles) -> None:
+    """Of a leader that wrote nothing, or whose records are gone: the next leader's epoch would contradict it."""
     log = opened(files, is_clean=False)
     append(log, b"a", epoch=3)
-    log.begin_epoch(4)
-    assert [each.epoch for each in log.epochs.entries] == [3, 4]
     log.close()
+    epochs = LeaderEpochs.load(files, DIRECTORY)
+    epochs.assign(4, 1)
+    epochs.save(files, DIRECTORY)
     again = opened(files, is_clean=True, recovery_point=1)
     assert [each.epoch for each in again.epochs.entries] == [3]
+    assert [each.epoch for each in LeaderEpochs.load(files, DIRECTORY).entries] == [3]
 
 
 @pytest.mark.parametrize("is_clean", [False, True])
