@@ -26,6 +26,7 @@ from ottla.protocol.messages.update_features import (
 )
 
 METADATA_VERSION: Final = "metadata.version"
+KRAFT_VERSION: Final = "kraft.version"
 
 SUPPORTED: Final = (
     FeatureRange("eligible.leader.replicas.version", 0, 1),
@@ -95,6 +96,8 @@ def _check_update(
         raise _invalid(update, "the controller does not support the given upgrade type")
     if level < 0:
         raise _invalid(update, "a feature version cannot be less than 0")
+    if update.feature == KRAFT_VERSION:
+        raise _invalid(update, "this cluster has no controller quorum whose version it could be; leave it out")
     _check_supported(image, update)
     if level < present and upgrade_type == UpgradeType.UPGRADE:
         raise _invalid(update, "it can only be lowered with the upgrade type safe or unsafe downgrade")

@@ -317,6 +317,21 @@ def test_controller_listeners_of_a_kafka_quorum_are_not_opened():
     ]
 
 
+@pytest.mark.parametrize(
+    ("quorum", "words"),
+    [
+        ({"process.roles": "broker"}, "kept by other controllers"),
+        ({"process.roles": "broker", "controller.quorum.voters": "9@elsewhere:9093"}, "kept by other controllers"),
+        ({"process.roles": "controller"}, "only keeps the metadata"),
+        ({"process.roles": "broker,controller", "controller.quorum.voters": "1@a:1,2@b:1,3@c:1"}, "quorum of 3"),
+        ({"process.roles": "broker,controller", "controller.quorum.bootstrap.servers": "a:1,b:1"}, "quorum of 2"),
+    ],
+)
+def test_a_broker_of_a_quorum_of_others_is_refused(quorum: dict[str, str], words: str) -> None:
+    with pytest.raises(InvalidSetting, match=f"{words}.*cannot join it.*--brokers N"):
+        BrokerSettings({"node.id": "1", **quorum})
+
+
 def test_a_listeners_own_values_win_and_a_mechanisms_win_over_them():
     module = "org.apache.kafka.common.security.scram.ScramLoginModule required"
     everybody, mine, scram = (f"{module} username={name} password=x;" for name in ("everybody", "mine", "scram"))

@@ -12,8 +12,10 @@ from tests.golden.logs.reading import ARCHIVES, unpack
 from ottla.broker.server import Server, running
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.changes import CreateTopic, RemoveTopic
+from ottla.cluster.features import first_features
 from ottla.cluster.model import Partition, Topic
 from ottla.cluster.store.embedded import FOLDER, EmbeddedStore
+from ottla.cluster.store.shared_memory import SharedMemory
 from ottla.records import BatchBuilder
 from ottla.storage.directory.checkpoints import MetaProperties, read_meta_properties, write_meta_properties
 from ottla.storage.directory.unknown_logs import UnknownLogs
@@ -238,3 +240,18 @@ def test_the_ids_of_a_formatted_directory_are_taken(tmp_path: Path) -> None:
 
     with_broker(tmp_path, has_ids)
     with_broker(tmp_path, has_ids)
+
+
+def test_a_member_without_an_id_keeps_the_one_it_was_given(tmp_path: Path) -> None:
+    shared = SharedMemory(CLUSTER, first_features())
+
+    async def started_id() -> int:
+        server = Server(settings(tmp_path), shared_store=shared.join())
+        try:
+            return (await server.start()).broker_id
+        finally:
+            await server.stop()
+
+    first = asyncio.run(started_id())
+    assert first > 1_000  # reserved.broker.max.id: the cluster chose it
+    assert asyncio.run(started_id()) == first

@@ -60,6 +60,7 @@ def test_a_feature_goes_down_and_up_again(image: ClusterImage) -> None:
         (update("transaction.version", 3), "only supports versions 0-2"),
         (update("transaction.version", -1), "less than 0"),
         (update("transaction.version", 1, 9), "upgrade type"),
+        (update("kraft.version", 1), "no controller quorum"),
         (update("colour.version", 1), "does not support this feature"),
         (update("colour.version", 0), "does not support this feature"),
         (update("metadata.version", 29, SAFE), "might delete metadata"),

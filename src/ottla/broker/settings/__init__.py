@@ -242,6 +242,7 @@ class BrokerSettings(
         self._check_ids()
         self._check_generated_id()
         self._check_truth()
+        self._check_quorum()
         self._check_directories()
         self._read_endpoints()
         self._inter_broker_listener()
@@ -267,6 +268,29 @@ class BrokerSettings(
             raise InvalidSetting(
                 "zookeeper.connect and ottla.metadata.socket both say where the truth is; give one of them"
             )
+
+    def _check_quorum(self) -> None:
+        """A file of a node whose cluster is kept by other controllers would begin another cluster here."""
+        roles = set(self.process_roles)
+        instead = (
+            "and Ottla cannot join it: there is no controller quorum here. Remove these settings to start a cluster of "
+            "one broker, start several brokers with: ottla broker start --brokers N, or give zookeeper.connect"
+        )
+        if not self.is_alone or not roles:
+            return
+        if roles == {"controller"}:
+            raise InvalidSetting(f"process.roles=controller: this node only keeps the metadata of a cluster, {instead}")
+        if "controller" not in roles:
+            raise InvalidSetting(
+                f"process.roles={','.join(self.process_roles)}: the metadata of this broker's cluster is kept by other "
+                f"controllers, {instead}"
+            )
+        for name, nodes in (
+            ("controller.quorum.voters", self.controller_quorum_voters),
+            ("controller.quorum.bootstrap.servers", self.controller_quorum_bootstrap_servers),
+        ):
+            if len(nodes) > 1:
+                raise InvalidSetting(f"{name}={','.join(nodes)}: a quorum of {len(nodes)} controllers, {instead}")
 
     def _check_directories(self) -> None:
         directories = self.data_directories

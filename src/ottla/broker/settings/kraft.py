@@ -1,8 +1,9 @@
 """What a file written for Apache Kafka 4 says about its controller quorum.
 
 Ottla has no such quorum: its cluster truth is in the embedded store or in ZooKeeper. The names are known so that a file
-or a compose.yml made for Kafka starts here too; all but one mean nothing here and are named in a warning. The one is
-controller.listener.names: those listeners are not opened.
+or a compose.yml made for one node starts here too; all but one mean nothing here and are named in a warning. The one is
+controller.listener.names: those listeners are not opened. A file of a node among several is refused: it would not join
+their cluster but begin one of its own.
 """
 
 from __future__ import annotations

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from ottla.client.admin.cluster import FeatureUpdate, UpgradeType
 
 
+KRAFT: Final = "kraft.version"
+
+
 class FeatureParser(ToolParser):
     """With the sentence of this tool about wrong words."""
 
@@ -137,6 +140,8 @@ def _update(admin: Admin, options: argparse.Namespace) -> None:
 
     kind = _direction(options)
     levels = _wanted(options)
+    if options.release_version is not None:
+        _leave_quorum_out(admin, levels)
     if not levels:
         raise ValueError(f"You must specify at least one feature to {options.command}")
     updates = {name: FeatureUpdate(level, kind) for name, level in levels.items()}
@@ -145,6 +150,13 @@ def _update(admin: Admin, options: argparse.Namespace) -> None:
         _print_outcome(options, name, levels[name], errors.get(name))
     if errors:
         raise ValueError(f"{len(errors)} out of {len(updates)} operation(s) failed.")
+
+
+def _leave_quorum_out(admin: Admin, levels: dict[str, int]) -> None:
+    """A release has a level for the quorum of controllers too, and a cluster of ours has none."""
+    if KRAFT in levels and KRAFT not in admin.describe_features().supported:
+        level = levels.pop(KRAFT)
+        print(f"{KRAFT} is not set to {level}: this cluster has no controller quorum whose version it could be.")
 
 
 def _direction(options: argparse.Namespace) -> UpgradeType:
