@@ -9,17 +9,27 @@ from pathlib import Path
 import pytest
 from tests.golden.logs.reading import ARCHIVES, unpack
 
+from ottla.broker.replication.manager import ReplicaManager
+from ottla.broker.requests.pacing import Pacing
 from ottla.broker.server import Server, running
 from ottla.broker.settings import BrokerSettings
-from ottla.cluster.changes import CreateTopic, RemoveTopic
+from ottla.cluster.changes import CreateTopic, RemoveTopic, apply_all
 from ottla.cluster.features import first_features
+from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Partition, Topic
 from ottla.cluster.store.embedded import FOLDER, EmbeddedStore
 from ottla.cluster.store.shared_memory import SharedMemory
+from ottla.protocol.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
 from ottla.records import BatchBuilder
 from ottla.storage.directory.checkpoints import MetaProperties, read_meta_properties, write_meta_properties
+from ottla.storage.directory.manager import LogManager
 from ottla.storage.directory.unknown_logs import UnknownLogs
 from ottla.storage.files import DiskFiles
+from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
 
 KAFKA_4 = next(path for path in ARCHIVES if path.name == "kafka-4.3.1-clean.tar.xz")
@@ -226,6 +236,31 @@ def test_a_topic_that_is_deleted_leaves_no_stray(tmp_path: Path) -> None:
     with_broker(tmp_path, make_and_delete)
     with_broker(tmp_path, lambda server: None)
     assert not strays(tmp_path)
+    assert not (tmp_path / "orders-0").exists()
+
+
+@pytest.mark.parametrize(("known_id", "is_kept"), [(b"y" * 16, True), (b"x" * 16, False), (None, False)])
+def test_an_order_to_delete_does_not_reach_a_log_of_another_topic(
+    known_id: bytes | None, is_kept: bool, tmp_path: Path
+) -> None:
+    logs = LogManager([tmp_path], files=DiskFiles(), default_settings=TopicSettings(), cluster_id=CLUSTER, broker_id=0)
+    logs.open(0)
+    logs.create(TopicPartition("orders", 0), b"x" * 16, TopicSettings(), 0)
+    replicas = ReplicaManager(0, logs, settings_of=lambda image, topic: TopicSettings())
+    known = () if known_id is None else (CreateTopic(Topic("orders", known_id, (Partition((1,), (1,), 1),))),)
+    one = StopReplicaPartitionState(partition_index=0, leader_epoch=1, delete_partition=True)
+    order = StopReplicaRequest(
+        controller_id=1,
+        controller_epoch=1,
+        broker_epoch=1,
+        topic_states=[StopReplicaTopicState(topic_name="orders", partition_states=[one])],
+    )
+    image = apply_all(ClusterImage(CLUSTER), known)
+    pacing = Pacing(lambda: 0.0, None)
+    with pacing.turn() as pace:
+        asyncio.run(replicas.stop(order, image, 0, pace=pace))
+    logs.close()
+    assert len(strays(tmp_path)) == is_kept
     assert not (tmp_path / "orders-0").exists()
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from ottla.cli import log_files
+from ottla.cli.commands.doctor import strays_of
 from ottla.cli.main import main
 from ottla.cli.output import FAILED, OK
 from ottla.records import BatchBuilder, Compression
@@ -51,6 +52,17 @@ def test_a_data_directory_shows_its_partitions(data, capsys):
     (row,) = rows_of(capsys, "log", "list", data)
     assert (row["partition"], row["segments"]) == ("clicks-0", 2)
     assert (row["first_offset"], row["next_offset"]) == (0, 601)
+
+
+def test_stray_logs_are_listed_and_the_doctor_warns_of_them(data, capsys):
+    assert strays_of(data).result == "ok"
+    stray = f"clicks-0.{'a' * 32}-stray"
+    (data / "clicks-0").rename(data / stray)
+    (row,) = rows_of(capsys, "log", "list", data)
+    assert (row["partition"], row["next_offset"]) == (stray, 601)
+    finding = strays_of(data)
+    assert (finding.result, stray in finding.what) == ("warning", True)
+    assert strays_of(data / "elsewhere").result == "failed"
 
 
 def test_many_partitions_are_listed_without_reading_their_indexes(data, capsys, monkeypatch):

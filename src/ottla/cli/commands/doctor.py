@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ottla.cli.connecting import add_format, describe, output_of, sentences, settings_of
@@ -18,9 +19,11 @@ examples:
   ottla doctor                                  is localhost:9092 well?
   ottla doctor -b broker-1:9092 --topic clicks  can clicks be written and read from here?
   ottla doctor --group billing --format json    a group's members and lag, for programs
+  ottla doctor --data /var/lib/ottla            has the data directory logs that belong to no topic?
 """
 MARKS: Final = {"ok": "ok     ", "warning": "WARNING", "failed": "FAILED ", "skipped": "-      "}
 STEP_S: Final = 5.0
+STRAY_SUFFIX: Final = "-stray"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(timeout=STEP_S)
     parser.add_argument("--topic", "-t", metavar="TOPIC", help="look at this topic too")
     parser.add_argument("--group", "-g", metavar="GROUP", help="look at this consumer group too")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="look at this data directory of this machine too")
     add_format(parser)
 
 
@@ -46,14 +50,36 @@ async def _examine(options: argparse.Namespace, out: Output) -> list[Finding]:
     from ottla.client.doctor import examine
 
     findings = []
+    if options.data is not None:
+        findings.append(strays_of(options.data))
+        _show(findings[-1], out)
     async for finding in examine(
         settings_of(options), topic=options.topic, group=options.group, timeout=options.timeout
     ):
         findings.append(finding)
-        out.line(f"{MARKS[finding.result]}  {finding.step}: {finding.what}")
-        if finding.remedy and finding.result in ("failed", "warning"):
-            out.paragraph(finding.remedy, indent="           ")
+        _show(finding, out)
     return findings
+
+
+def _show(finding: Finding, out: Output) -> None:
+    out.line(f"{MARKS[finding.result]}  {finding.step}: {finding.what}")
+    if finding.remedy and finding.result in ("failed", "warning"):
+        out.paragraph(finding.remedy, indent="           ")
+
+
+def strays_of(directory: Path) -> Finding:
+    """Whether a data directory has logs that were set aside because they belong to no topic of the cluster."""
+    from ottla.client.diagnosis import Finding
+
+    step = f"data directory {directory}"
+    try:
+        found = sorted(path.name for path in directory.iterdir() if path.name.endswith(STRAY_SUFFIX))
+    except OSError as error:
+        return Finding(step, "failed", str(error.strerror or error), "Check the path after --data")
+    if not found:
+        return Finding(step, "ok", "no stray logs")
+    remedy = f"Look into them with: ottla log list {directory}; nobody but you removes them"
+    return Finding(step, "warning", f"logs that belong to no topic of the cluster: {', '.join(found)}", remedy)
 
 
 def summary(findings: Iterable[Finding]) -> str:
