@@ -56,7 +56,7 @@ from ottla.cluster.config_layers import ConfigRules, TopicsInEffect
 from ottla.cluster.features import SUPPORTED
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import ALL_BROKERS, QuotaEntity
-from ottla.cluster.topic_names import INTERNAL_TOPICS, is_legal_name
+from ottla.cluster.topic_names import INTERNAL_TOPICS, SCHEMAS, is_legal_name
 from ottla.cluster.topics import TopicRules
 from ottla.errors import KafkaStorageError, OttlaError
 from ottla.metrics import Registry
@@ -120,7 +120,7 @@ class Broker:
         self.clock, self.random = clock, random
         self.served_apis = served_apis
         self._policies, self._pool = policies, pool
-        self.access = make_access(settings)
+        self.access = make_access(settings, kept_topics=[SCHEMAS] if settings.schema_registry_address else [])
         self.stalls = Stalls(clock)
         self.watchdog = Watchdog(clock, part_ended)
         self.background = Background(self._watched)

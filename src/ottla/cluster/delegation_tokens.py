@@ -3,7 +3,8 @@
 1. A token has two ends: `expiry_ms`, which renewing moves, and `max_ms`, which nothing moves. Past either of them it is
    good for nothing, whether it is still there or not.
 2. A token is found by its HMAC, which is its password: HMAC-SHA512 of its id with the secret key that all brokers have.
-   It is compared in constant time, and is neither kept nor printed.
+   `TokenIndex` knows all tokens of an image by a digest of it, so a look-up costs the same however many there are and
+   tells nothing by its time. The HMAC itself is neither kept nor printed.
 3. The owner and the renewers may renew and expire a token; nobody else, whatever rights he has. As in Kafka 4.3, a
    token that is too old cannot be renewed by anybody, and expired at once (a period below 0) by the two.
 4. Times are milliseconds that fit into 64 bits; a sum that would not is the largest number that does.
@@ -13,12 +14,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from ottla.cluster.changes import Change, SetStoredValue
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import DelegationToken, StoredKey
+from ottla.cluster.shared_map import SharedMap
 from ottla.cluster.token_text import DamagedToken, read_token, token_text
 from ottla.errors import (
     DelegationTokenExpired,
@@ -79,14 +82,6 @@ def token_in(image: ClusterImage, token_id: str) -> DelegationToken | None:
     return None if text is None else _readable(token_id, text)
 
 
-def tokens_in(image: ClusterImage) -> Iterator[DelegationToken]:
-    """All tokens, by id."""
-    for token_id, text in image.stored(KIND).items():
-        token = _readable(token_id, text)
-        if token is not None:
-            yield token
-
-
 def _readable(token_id: str, text: str) -> DelegationToken | None:
     try:
         token = read_token(token_id, text)
@@ -98,16 +93,53 @@ def _readable(token_id: str, text: str) -> DelegationToken | None:
         return None
 
 
-def find_token(image: ClusterImage, secret: bytes, rules: TokenRules) -> DelegationToken:
-    """The token that has this HMAC; raises DelegationTokenNotFound."""
-    import hmac
+class TokenIndex:
+    """The tokens of an image, by id, by the digest of their HMAC and counted by owner. It follows from one image to the
+    next by what differs, so it costs what was changed."""
 
-    for token_id in image.stored(KIND):
-        if hmac.compare_digest(rules.hmac_of(token_id), secret):
-            token = token_in(image, token_id)
-            if token is not None:
-                return token
-    raise DelegationTokenNotFound
+    def __init__(self, rules: TokenRules) -> None:
+        self._rules = rules
+        self._stored: SharedMap[StoredKey, str] = SharedMap()
+        self._by_digest: dict[bytes, str] = {}
+        self.tokens: dict[str, DelegationToken] = {}
+        self.owners: Counter[str] = Counter()
+
+    def follow(self, image: ClusterImage) -> None:
+        before, self._stored = self._stored, image.stored_values
+        if self._stored is before:
+            return
+        for key in self._stored.differences(before):
+            if key.kind == KIND:
+                self._remove(key.key)
+                token = token_in(image, key.key)
+                if token is not None:
+                    self._add(token)
+
+    def find(self, secret: bytes) -> DelegationToken:
+        """The token that has this HMAC; raises DelegationTokenNotFound."""
+        token_id = self._by_digest.get(_digest(secret))
+        if token_id is None:
+            raise DelegationTokenNotFound
+        return self.tokens[token_id]
+
+    def _add(self, token: DelegationToken) -> None:
+        self.tokens[token.id] = token
+        self._by_digest[_digest(self._rules.hmac_of(token.id))] = token.id
+        self.owners[token.owner] += 1
+
+    def _remove(self, token_id: str) -> None:
+        token = self.tokens.pop(token_id, None)
+        if token is not None:
+            del self._by_digest[_digest(self._rules.hmac_of(token_id))]
+            self.owners[token.owner] -= 1
+            if not self.owners[token.owner]:
+                del self.owners[token.owner]
+
+
+def _digest(secret: bytes) -> bytes:
+    import hashlib
+
+    return hashlib.sha256(secret).digest()
 
 
 # --- plans -----------------------------------------------------------------------------------------------------------
@@ -139,10 +171,10 @@ def check_renewers(renewers: Iterable[str]) -> None:
 
 
 def renew_token(
-    image: ClusterImage, secret: bytes, period_ms: int, principal: str, *, now_ms: int, rules: TokenRules
+    image: ClusterImage, token_id: str, period_ms: int, principal: str, *, now_ms: int, rules: TokenRules
 ) -> TokenPlan:
     """Move its expiry to now and the period, at most expiry.time.ms, and never past its last moment."""
-    token = find_token(image, secret, rules)
+    token = _there(image, token_id)
     if token.is_expired(now_ms):
         raise DelegationTokenExpired
     _check_right(token, principal)
@@ -150,11 +182,9 @@ def renew_token(
     return _kept(replace(token, expiry_ms=min(token.max_ms, _later(now_ms, period_ms))))
 
 
-def expire_token(
-    image: ClusterImage, secret: bytes, period_ms: int, principal: str, *, now_ms: int, rules: TokenRules
-) -> TokenPlan:
+def expire_token(image: ClusterImage, token_id: str, period_ms: int, principal: str, *, now_ms: int) -> TokenPlan:
     """Let it end after the period; at once, and gone, when that is below 0."""
-    token = find_token(image, secret, rules)
+    token = _there(image, token_id)
     _check_right(token, principal)
     if period_ms < 0:
         return TokenPlan((SetStoredValue(token_key(token.id), None),), replace(token, expiry_ms=now_ms))
@@ -163,10 +193,18 @@ def expire_token(
     return _kept(replace(token, expiry_ms=min(token.max_ms, _later(now_ms, period_ms))))
 
 
-def remove_expired(image: ClusterImage, now_ms: int) -> Sweep:
-    """Take away all tokens that are too old."""
-    old = tuple(token for token in tokens_in(image) if token.is_expired(now_ms))
+def remove_expired(image: ClusterImage, token_ids: Iterable[str], now_ms: int) -> Sweep:
+    """Take away those of these tokens that are too old."""
+    there = (token_in(image, token_id) for token_id in token_ids)
+    old = tuple(token for token in there if token is not None and token.is_expired(now_ms))
     return Sweep(tuple(SetStoredValue(token_key(token.id), None) for token in old), old)
+
+
+def _there(image: ClusterImage, token_id: str) -> DelegationToken:
+    token = token_in(image, token_id)
+    if token is None:
+        raise DelegationTokenNotFound
+    return token
 
 
 def _check_right(token: DelegationToken, principal: str) -> None:

@@ -11,16 +11,15 @@ import pytest
 from ottla.cluster.changes import SetStoredValue, apply_all
 from ottla.cluster.delegation_tokens import (
     LATEST_MS,
+    TokenIndex,
     TokenPlan,
     TokenRules,
     create_token,
     expire_token,
-    find_token,
     remove_expired,
     renew_token,
     token_in,
     token_key,
-    tokens_in,
 )
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import DelegationToken
@@ -99,22 +98,22 @@ def test_a_text_that_makes_no_sense_is_no_token(text: str, caplog: Any) -> None:
         read_token("one", text)
     image = apply_all(made("two"), [SetStoredValue(token_key("one"), text)])
     with caplog.at_level(logging.WARNING):
-        assert [token.id for token in tokens_in(image)] == ["two"]
+        assert [token.id for token in tokens_of(image)] == ["two"]
         assert token_in(image, "one") is None
     assert "'one'" in caplog.text
 
 
 def test_a_token_under_another_name_is_no_token() -> None:
     image = apply_all(EMPTY, [SetStoredValue(token_key("other"), KAFKAS_TEXT)])
-    assert list(tokens_in(image)) == []
+    assert list(tokens_of(image)) == []
     with pytest.raises(DelegationTokenNotFound):
-        find_token(image, RULES.hmac_of("other"), RULES)
+        index_of(image).find(RULES.hmac_of("other"))
 
 
 def test_tokens_survive_a_snapshot() -> None:
     image = made("one", "two")
     read = [read_change(write_change(each), written_by="test") for each in changes_for(image)]
-    assert list(tokens_in(apply_all(EMPTY, read))) == list(tokens_in(image))
+    assert list(tokens_of(apply_all(EMPTY, read))) == list(tokens_of(image))
 
 
 def test_no_secret_is_in_what_is_kept_or_printed() -> None:
@@ -150,11 +149,11 @@ def test_only_users_can_be_renewers() -> None:
 
 
 def renew(image: ClusterImage, period_ms: int, principal: str, now_ms: int, token_id: str = "one") -> TokenPlan:
-    return renew_token(image, RULES.hmac_of(token_id), period_ms, principal, now_ms=now_ms, rules=RULES)
+    return renew_token(image, token_id, period_ms, principal, now_ms=now_ms, rules=RULES)
 
 
 def expire(image: ClusterImage, period_ms: int, principal: str, now_ms: int, token_id: str = "one") -> TokenPlan:
-    return expire_token(image, RULES.hmac_of(token_id), period_ms, principal, now_ms=now_ms, rules=RULES)
+    return expire_token(image, token_id, period_ms, principal, now_ms=now_ms)
 
 
 @pytest.mark.parametrize("principal", ["User:alice", "User:bob"])
@@ -197,7 +196,7 @@ def test_a_token_can_be_taken_away_at_once_also_when_it_is_too_old() -> None:
     for now_ms in (NOW_MS, NOW_MS + 5_000):
         plan = expire(made("one", "two"), -1, "User:bob", now_ms)
         assert plan.token.expiry_ms == now_ms
-        assert [each.id for each in tokens_in(apply_all(made("one", "two"), plan.changes))] == ["two"]
+        assert [each.id for each in tokens_of(apply_all(made("one", "two"), plan.changes))] == ["two"]
 
 
 def test_a_token_can_be_given_an_end() -> None:
@@ -210,7 +209,40 @@ def test_a_token_can_be_given_an_end() -> None:
 
 def test_tokens_that_are_too_old_are_removed_and_no_others() -> None:
     image = apply_all(made("one", "two"), renew(made("one", "two"), -1, "User:bob", NOW_MS + 90).changes)
-    assert remove_expired(image, NOW_MS + 100).changes == ()
-    sweep = remove_expired(image, NOW_MS + 101)
+    assert remove_expired(image, ["one", "two", "gone"], NOW_MS + 100).changes == ()
+    sweep = remove_expired(image, ["one", "two", "gone"], NOW_MS + 101)
     assert [token.id for token in sweep.removed] == ["two"]
-    assert [token.id for token in tokens_in(apply_all(image, sweep.changes))] == ["one"]
+    assert [token.id for token in tokens_of(apply_all(image, sweep.changes))] == ["one"]
+
+
+# --- the index -------------------------------------------------------------------------------------------------------
+
+
+def index_of(image: ClusterImage) -> TokenIndex:
+    index = TokenIndex(RULES)
+    index.follow(image)
+    return index
+
+
+def tokens_of(image: ClusterImage) -> list[DelegationToken]:
+    return [token for _, token in sorted(index_of(image).tokens.items())]
+
+
+def test_the_index_follows_from_image_to_image_by_what_differs() -> None:
+    index = index_of(made("one", "two"))
+    assert index.find(RULES.hmac_of("two")).id == "two"
+    assert index.owners == {"User:alice": 2}
+    renewed = apply_all(made("one", "two"), renew(made("one", "two"), 50, "User:bob", NOW_MS + 10).changes)
+    index.follow(renewed)
+    assert index.tokens == {token.id: token for token in tokens_of(renewed)}
+    index.follow(apply_all(renewed, expire(renewed, -1, "User:alice", NOW_MS + 10).changes))
+    assert (set(index.tokens), index.owners) == ({"two"}, {"User:alice": 1})
+    with pytest.raises(DelegationTokenNotFound):
+        index.find(RULES.hmac_of("one"))
+
+
+def test_a_look_up_makes_one_hmac_however_many_tokens_there_are(monkeypatch: Any) -> None:
+    index = index_of(made(*(f"token-{number}" for number in range(200))))
+    secret = RULES.hmac_of("token-7")
+    monkeypatch.setattr(TokenRules, "hmac_of", lambda *_: pytest.fail("made again"))
+    assert index.find(secret).id == "token-7"

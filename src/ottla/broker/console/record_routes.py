@@ -16,7 +16,7 @@ from ottla.broker.console.offsets import EARLIEST, LATEST, offsets_at
 from ottla.broker.console.records import OffsetRange, read_records
 from ottla.broker.http.call import Call
 from ottla.broker.http.parts import HttpError, Json, Query, Reply, Route, may, reply
-from ottla.cluster.topic_names import SCHEMAS
+from ottla.broker.registry.rights import ALL_SUBJECTS
 from ottla.errors import UnknownTopicOrPartition, raise_for_code
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
@@ -68,7 +68,7 @@ async def read_page(call: Call) -> Reply:
 
 def _may_read_schemas(call: Call) -> bool:
     """Records are read by their schemas for those who may read these."""
-    return call.may(READ_TOPIC, SCHEMAS)
+    return call.may(READ_TOPIC, ALL_SUBJECTS)
 
 
 def _place(record: Mapping[str, Json]) -> tuple[int, int, int]:

@@ -15,7 +15,7 @@ from typing import Final
 from ottla.broker.console.needs import READ_TOPIC
 from ottla.broker.http.call import Call
 from ottla.broker.http.parts import KNOWN, HttpError, Json, Query, Reply, Route, reply
-from ottla.cluster.topic_names import SCHEMAS
+from ottla.broker.registry.rights import READ_LISTED, resource_of
 
 LIST_LIMIT: Final = 200
 VERSIONS_LIMIT: Final = 50
@@ -26,9 +26,12 @@ VERSION: Final = "GET /subjects/{subject}/versions/{version}"
 
 
 async def read_subjects(call: Call) -> Reply:
-    call.check(READ_TOPIC, SCHEMAS)
     text, first = call.query.get("contains", "").lower(), call.number("first", 0)
-    names = [name for name in _list(await _ask(call, SUBJECTS)) if isinstance(name, str) and text in name.lower()]
+    names = [
+        name
+        for name in _list(await _ask(call, SUBJECTS))
+        if isinstance(name, str) and text in name.lower() and call.may(READ_LISTED, resource_of(name))
+    ]
     limit = call.number("limit", 50, at_least=1, at_most=LIST_LIMIT)
     rows: list[Json] = [await _row(call, name) for name in names[first : first + limit]]
     level = _object(await _ask(call, "GET /config"))
@@ -57,8 +60,8 @@ async def _row(call: Call, name: str) -> Json:
 
 
 async def read_subject(call: Call) -> Reply:
-    call.check(READ_TOPIC, SCHEMAS)
     name = call.path["subject"]
+    call.check(READ_TOPIC, resource_of(name))
     numbers = _list(await _ask(call, VERSIONS, subject=name))
     shown = [_object(await _ask(call, VERSION, subject=name, version=each)) for each in numbers[-VERSIONS_LIMIT:]]
     used: dict[str, Json] = {}

@@ -153,7 +153,7 @@ class Door:
         mounted += [Mounted(part, self._gate(bound, sessions, token, read_only)) for part in own]
         admission = Admission()
         app = application(self._broker, mounted, cookie, admission)
-        return Serving(make_server(app, admission), [each.part for each in mounted])
+        return Serving(make_server(app, admission, self._broker.clock), [each.part for each in mounted])
 
     def _gate(self, bound: Address, sessions: Sessions, token: str, is_read_only: bool) -> Gate:
         from ottla.broker.http.gate import Gate

@@ -3,20 +3,21 @@
 uvicorn writes the head of an answer and then its body, and asyncio sends each at once: two system calls of the broker,
 and whoever reads is woken twice. An answer of a page is a few kilobytes, so both fit into one.
 
-A connection that has begun a request must have sent its head within HEAD_S, and gives way where the door is full
+A connection that has begun a request must have sent its head within HEAD_MS, and gives way where the door is full
 (admission.py).
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ottla.broker.http.admission import Admission
+from ottla.clock import Clock, Timer
 
-HEAD_S: Final = 10
+HEAD_MS: Final = 10_000
 GATHERED_BYTES_MAX: Final = 64 * 1024
 """More is sent at once: large answers come in pieces, and their writer waits for whoever reads."""
 
@@ -52,12 +53,11 @@ class GatheringTransport:
 
 
 class GatheringProtocol(H11Protocol):
-    """uvicorn's own, over such a transport."""
+    """uvicorn's own, over such a transport; a server makes its own kind of it (`gathering_for`)."""
 
-    def __init__(self, *arguments: Any, admission: Admission, **more: Any) -> None:
-        super().__init__(*arguments, **more)
-        self._admission = admission
-        self._head_timer: asyncio.TimerHandle | None = None
+    _admission: Admission
+    _clock: Clock
+    _head_timer: Timer | None = None
 
     @property
     def address(self) -> str:
@@ -89,7 +89,7 @@ class GatheringProtocol(H11Protocol):
         if self.is_busy or self.transport.is_closing():
             self._expect_nothing()
         elif self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_S, self._head_is_late)
+            self._head_timer = self._clock.call_later(HEAD_MS, self._head_is_late)
 
     def _expect_nothing(self) -> None:
         if self._head_timer is not None:
@@ -100,3 +100,8 @@ class GatheringProtocol(H11Protocol):
         self._head_timer = None
         if not self.is_busy:
             self.transport.abort()
+
+
+def gathering_for(admission: Admission, clock: Clock) -> type[GatheringProtocol]:
+    """The protocol of one server; uvicorn makes its objects."""
+    return type("GatheringProtocol", (GatheringProtocol,), {"_admission": admission, "_clock": clock})

@@ -15,13 +15,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
-from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import uvicorn
 import uvicorn.lifespan.off
@@ -37,11 +35,12 @@ from ottla.broker.http.admission import Admission
 from ottla.broker.http.call import Call
 from ottla.broker.http.errors import http_error
 from ottla.broker.http.gate import Gate, Head
-from ottla.broker.http.gathering import GatheringProtocol
+from ottla.broker.http.gathering import gathering_for
 from ottla.broker.http.parts import HttpError, Part, Reply, Route
 from ottla.broker.http.slices import slices
 from ottla.broker.observe.admin_http import PATHS
 from ottla.broker.requests.running import next_turn
+from ottla.clock import Clock
 from ottla.errors import OttlaError
 from ottla.light_dataclasses import dataclass
 
@@ -54,7 +53,7 @@ Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 HEAD_LIMIT_BYTES: Final = 16_384
 KEEP_ALIVE_S: Final = 30
-BODY_S: Final = 30
+BODY_MS: Final = 30_000
 LAST_S: Final = 1
 BACKLOG: Final = 128
 
@@ -174,7 +173,7 @@ async def _answered(broker: Broker, gate: Gate, route: Route, request: Request, 
         path=path,
         query=dict(request.query_params),
         repeated=_repeated(request),
-        body=await _body(request, route.body_limit_bytes) if route.changes or route.body else b"",
+        body=await _body(broker.clock, request, route.body_limit_bytes) if route.changes or route.body else b"",
         token=caller.token,
         is_known=caller.is_known,
         is_read_only=gate.is_read_only,
@@ -205,10 +204,10 @@ def head_of(request: Request, cookie: str) -> Head:
     )
 
 
-async def _body(request: Request, limit_bytes: int) -> bytes:
+async def _body(clock: Clock, request: Request, limit_bytes: int) -> bytes:
     pieces = bytearray()
     try:
-        async with asyncio.timeout(BODY_S):
+        async with clock.timeout(BODY_MS):
             async for piece in request.stream():
                 pieces += piece
                 if len(pieces) > limit_bytes:
@@ -217,7 +216,7 @@ async def _body(request: Request, limit_bytes: int) -> bytes:
     except ClientDisconnect:
         raise HttpError(HTTPStatus.BAD_REQUEST, "the connection ended before the body did") from None
     except TimeoutError:
-        raise HttpError(HTTPStatus.REQUEST_TIMEOUT, f"the body did not come within {BODY_S} s") from None
+        raise HttpError(HTTPStatus.REQUEST_TIMEOUT, f"the body did not come within {BODY_MS} ms") from None
     return bytes(pieces)
 
 
@@ -253,7 +252,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-def make_server(app: ASGIApp, admission: Admission) -> _Server:
+def make_server(app: ASGIApp, admission: Admission, clock: Clock) -> _Server:
     config = uvicorn.Config(
         app,
         lifespan="off",
@@ -263,7 +262,7 @@ def make_server(app: ASGIApp, admission: Admission) -> _Server:
         server_header=False,
         date_header=False,
         proxy_headers=False,
-        http=cast(type[asyncio.Protocol], partial(GatheringProtocol, admission=admission)),
+        http=gathering_for(admission, clock),
         ws="none",
         loop="none",
         backlog=BACKLOG,

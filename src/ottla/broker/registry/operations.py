@@ -34,7 +34,7 @@ Run: TypeAlias = Callable[[Knowledge, Request], Steps[Outcome]]
 
 
 class Operation(NamedTuple):
-    """`needs` is asked on the topic _schemas."""
+    """`needs` is asked on the subject (rights.py)."""
 
     method: str
     path: str

@@ -1,8 +1,8 @@
 """The registry at its own address: every operation is a route of the HTTP door (http/parts.py), at Confluent's path.
 
 1. Answers and errors look like Confluent's: {"error_code": 40401, "message": ...}, and their content type is its own.
-2. With access rules, reading wants READ on the topic _schemas, registering WRITE, deleting DELETE, levels and modes
-   ALTER_CONFIGS: who may do it with the topic may do it with what is kept there.
+2. With access rules, reading wants READ on the subject, registering WRITE, deleting DELETE, levels and modes
+   ALTER_CONFIGS; how subjects are called in rules says rights.py. Nobody but the broker writes the topic _schemas.
 3. A subject may have slashes in it: references of Protobuf are called like files.
 """
 
@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.http.parts import KNOWN, Csrf, Handler, HttpError, Part, Reply, Route
 from ottla.broker.registry.errors import RegistryError
 from ottla.broker.registry.operations import OPERATIONS, Operation
-from ottla.broker.registry.records import TOPIC
 from ottla.broker.registry.requests import DEFAULT_CONTEXT, Request
-from ottla.broker.security.needs import Need
-from ottla.protocol.access import AclResource
+from ottla.broker.registry.rights import authorize, visible
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -50,14 +48,11 @@ def _route(operation: Operation, path: str) -> Route:
 
 
 def _handler(operation: Operation) -> Handler:
-    need = Need(operation.needs, AclResource.TOPIC)
-
     async def handle(call: Call) -> Reply:
-        call.check(need, TOPIC)
+        request = Request(call.path, call.query, call.body, call.repeated)
         try:
-            value = await call.broker.schema_registry.answer(
-                operation, Request(call.path, call.query, call.body, call.repeated)
-            )
+            await authorize(call, operation, request)
+            value = visible(call, operation, await call.broker.schema_registry.answer(operation, request))
         except RegistryError as error:
             return Reply({"error_code": error.code, "message": error.message}, error.status, content_type=CONTENT_TYPE)
         if isinstance(value, str):

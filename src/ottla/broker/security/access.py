@@ -110,8 +110,9 @@ class OpenAccess:
         return ALL_OPERATIONS[resource]
 
 
-def make_access(settings: AccessSettings) -> Access:
-    """What decides about access with these settings; rules are loaded where there are any."""
+def make_access(settings: AccessSettings, kept_topics: Iterable[str] = ()) -> Access:
+    """What decides about access with these settings; rules are loaded where there are any. `kept_topics` are changed by
+    the broker itself."""
     if not settings.authorizer_class_name:
         return OpenAccess()
     from ottla.broker.security.authorizer import Authorizer
@@ -121,5 +122,6 @@ def make_access(settings: AccessSettings) -> Access:
         Rules(
             super_users=principals(settings.super_users),
             allow_everyone=settings.allow_everyone_if_no_acl_found,
+            kept_topics=kept_topics,
         )
     )

@@ -2,7 +2,9 @@
 
 1. A token stands for somebody, so whoever asks about tokens must have said who he is by other means: not on a PLAINTEXT
    listener, not over TLS without a certificate, and not with a token.
-2. Tokens that are too old are removed by whoever decides for the cluster: the controller, or a broker that is alone.
+2. Tokens are found by an index of the image that counts now. One owner has at most ottla.delegation.tokens.per.owner
+   of them; who wants one more is answered POLICY_VIOLATION.
+3. Tokens that are too old are removed by whoever decides for the cluster: the controller, or a broker that is alone.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.requests.context import RequestContext
-from ottla.cluster.delegation_tokens import TokenRules, remove_expired
+from ottla.cluster.delegation_tokens import TokenIndex, TokenRules, remove_expired
+from ottla.cluster.image import ClusterImage
 from ottla.errors import (
     BrokerError,
     DelegationTokenAuthDisabled,
@@ -19,6 +22,7 @@ from ottla.errors import (
     DelegationTokenNotFound,
     DelegationTokenOwnerMismatch,
     DelegationTokenRequestNotAllowed,
+    PolicyViolation,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +45,8 @@ class DelegationTokens:
 
     def __init__(self, settings: BrokerSettings) -> None:
         self.rules = token_rules(settings)
+        self._per_owner = settings.ottla_delegation_tokens_per_owner
+        self._index: TokenIndex | None = None
 
     def check_request(self, context: RequestContext) -> None:
         """See promise 1."""
@@ -54,6 +60,20 @@ class DelegationTokens:
             raise DelegationTokenAuthDisabled
         return self.rules
 
+    def index(self, image: ClusterImage) -> TokenIndex:
+        """All tokens of the image that counts now."""
+        if self._index is None:
+            self._index = TokenIndex(self.rules_in_effect())
+        self._index.follow(image)
+        return self._index
+
+    def check_count(self, image: ClusterImage, owner: str) -> None:
+        if self.index(image).owners[owner] >= self._per_owner:
+            raise PolicyViolation(
+                f"{owner} has {self._per_owner} delegation tokens, and ottla.delegation.tokens.per.owner allows no "
+                "more; expire some of them"
+            )
+
 
 def token_rules(settings: BrokerSettings) -> TokenRules | None:
     """What the settings say of tokens; None when there is no secret to make them with."""
@@ -64,16 +84,17 @@ def token_rules(settings: BrokerSettings) -> TokenRules | None:
 
 
 async def remove_expired_tokens(broker: Broker) -> None:
-    """See promise 2; done now and then by a job."""
+    """See promise 3; done now and then by a job."""
     link = broker.link
     decides = link.is_alone or (link.role is not None and link.role.is_active)
     if broker.tokens.rules is None or not decides:
         return
     now_ms = broker.clock.now_ms()
-    if not remove_expired(broker.image, now_ms).changes:
+    old = [token.id for token in broker.tokens.index(broker.image).tokens.values() if token.is_expired(now_ms)]
+    if not old:
         return
     try:
-        sweep = await link.change(lambda image: remove_expired(image, now_ms))
+        sweep = await link.change(lambda image: remove_expired(image, old, now_ms))
     except BrokerError as error:
         log.warning("delegation tokens that are too old could not be removed, it is tried again: %s", error)
         return

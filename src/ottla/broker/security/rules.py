@@ -9,6 +9,8 @@
 4. `allows_any` is Kafka's authorizeByResourceType (KIP-679): is there a name, of a resource that exists or not, for
    which the operation is allowed and that no denial takes away again.
 5. Super users may do everything.
+6. A topic that the broker itself keeps (`kept_topics`: the registry's, while there is one) is changed by nobody else
+   but super users, whatever the rules say.
 
 Rules are looked up, not searched: a decision costs a look at the name, at "*", and at its beginnings of the lengths
 that prefixed rules have. A change of the rules costs as much as what changed (SharedMap.differences).
@@ -31,6 +33,10 @@ EVERYBODY: Final = "User:*"
 SUPER_USER: Final = "SuperUser"
 DEFAULT_ALLOW: Final = "DefaultAllow"
 DEFAULT_DENY: Final = "DefaultDeny"
+KEPT_BY_THE_BROKER: Final = "KeptByTheBroker"
+CHANGES: Final = frozenset(
+    {AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER, AclOperation.ALTER_CONFIGS, AclOperation.CREATE}
+)
 
 _ANY_NAME: Final = "hardcode"
 """The name that Kafka asks about first, in the place of any."""
@@ -88,7 +94,11 @@ def _written_hosts(host: str) -> Iterator[str]:
 class Rules:
     """All rules; see above."""
 
-    def __init__(self, *, super_users: Iterable[str] = (), allow_everyone: bool = False) -> None:
+    def __init__(
+        self, *, super_users: Iterable[str] = (), allow_everyone: bool = False, kept_topics: Iterable[str] = ()
+    ) -> None:
+        """`kept_topics` are changed by the broker itself, and by super users: whatever the rules say."""
+        self._kept_topics = frozenset(kept_topics)
         self._super_users = frozenset(super_users)
         self._no_rule = Verdict(allow_everyone, DEFAULT_ALLOW if allow_everyone else DEFAULT_DENY)
         self._acls: Acls = SharedMap()
@@ -127,7 +137,7 @@ class Rules:
 
     def speak_of(self, resource_type: AclResource, name: str) -> bool:
         """Whether there are rules about this name and not only about all of its kind."""
-        if name in self._names[resource_type]:
+        if name in self._names[resource_type] or name in self._kept_topics:
             return True
         for length in self._prefix_lengths[resource_type]:
             if length <= len(name) and (resource_type, _PREFIXED, name[:length]) in self._acls:
@@ -140,6 +150,8 @@ class Rules:
         """May `principal` do this with the resource of that name? `asker` is what the principal and its host match."""
         if principal in self._super_users:
             return Verdict(True, SUPER_USER)
+        if name in self._kept_topics and resource_type is AclResource.TOPIC and operation in CHANGES:
+            return Verdict(False, KEPT_BY_THE_BROKER)
         implying = _IMPLIED_BY.get(operation, (operation,))
         has_rules, allowing = False, None
         for pattern, entries in self._about(resource_type, name):

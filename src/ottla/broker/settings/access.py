@@ -148,6 +148,14 @@ class AccessSettings(Settings):
         unit="ms",
         doc="How long a token is good unless it is renewed.",
     )
+    ottla_delegation_tokens_per_owner = setting(
+        "ottla.delegation.tokens.per.owner",
+        int,
+        default=1_000,
+        at_least=1,
+        importance="low",
+        doc="How many delegation tokens one user may have; above that POLICY_VIOLATION.",
+    )
     delegation_token_expiry_check_interval_ms = setting(
         "delegation.token.expiry.check.interval.ms",
         LONG,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -20,6 +19,7 @@ from ottla.net.sasl.oauthbearer_server import TokenRefused
 from ottla.net.sasl.server import Identity
 
 TOKEN_LIMIT: Final = 65_536
+LATEST_S: Final = 1 << 53  # whole seconds that a float still tells apart
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,11 @@ def _time_ms(claims: Mapping[str, object], claim: str) -> float | None:
     value = claims.get(claim)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    # A whole number can be longer than any float: it is compared, never converted, before it is known to be one.
+    if not is_number or not 0 <= value <= LATEST_S:  # type: ignore[operator]  # no number is not compared
         raise TokenRefused(f"the claim {claim!r} is no time")
-    return float(value) * 1000
+    return float(value) * 1000  # type: ignore[arg-type]
 
 
 def _check_scope(claims: Mapping[str, object], rules: ClaimRules) -> None:

@@ -16,6 +16,7 @@ from ottla.errors import (
     DelegationTokenOwnerMismatch,
     DelegationTokenRequestNotAllowed,
     InvalidPrincipalType,
+    PolicyViolation,
 )
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
@@ -221,6 +222,18 @@ def test_owners_choose_among_the_tokens(broker):
     assert describe(broker, owners=[]) == []
     assert [token.token_id for token in describe(broker, owners=["carol", "nobody"])] == [other]
     assert [token.token_id for token in describe(broker, owners=["bob"])] == [mine]
+
+
+# -- many tokens
+
+
+def test_one_owner_has_a_limited_number_of_tokens(broker, monkeypatch):
+    monkeypatch.setattr(broker.broker.tokens, "_per_owner", 2)
+    made = [create(broker, "alice") for _ in range(3)]
+    assert [answer.error_code for answer in made] == [0, 0, PolicyViolation.code]
+    assert made[2].hmac == b""
+    assert create(broker, "carol").error_code == 0
+    assert len(describe(broker)) == 3
 
 
 # -- old tokens

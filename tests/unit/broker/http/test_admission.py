@@ -98,8 +98,8 @@ def test_while_all_connections_are_busy_health_and_metrics_are_answered(broker):
 
 
 def test_a_head_and_a_body_must_come_in_time(monkeypatch):
-    monkeypatch.setattr(gathering, "HEAD_S", 0.2)
-    monkeypatch.setattr(serving, "BODY_S", 0.2)
+    monkeypatch.setattr(gathering, "HEAD_MS", 200)
+    monkeypatch.setattr(serving, "BODY_MS", 200)
     with KafkaBroker({"ottla.admin.listener": "127.0.0.1:0"}) as broker:
         token = HttpClient(broker).get("/api/session").value["token"]
         stack, (silent, slow, body) = connected(broker, 3)

@@ -151,10 +151,13 @@ def test_who_hangs_up_early_harms_nobody():
     run(scenario)
 
 
-def test_connections_are_limited_and_their_places_come_back():
+def test_connections_are_limited_and_the_oldest_gives_way():
     async def scenario(host, port, server):
         idle = [await asyncio.open_connection(host, port) for _ in range(CONNECTIONS_LIMIT)]
-        assert await exchange(host, port, METRICS) == b""
+        await turns()
+        assert b" 200 " in await exchange(host, port, METRICS)
+        assert await idle[0][0].read() == b""
+        assert not idle[-1][0].at_eof()
         for _, writer in idle:
             writer.transport.abort()
         await turns()

@@ -92,7 +92,7 @@ def test_a_wrong_password_and_no_token_are_refused_alike(place: Place, token_id:
 def test_a_token_that_is_too_old_or_gone_logs_nobody_in(place: Place) -> None:
     old, gone = place.create("old"), place.create("gone")
     assert place.log_in("SCRAM-SHA-256", "gone", gone) is not None
-    plan = expire_token(place.image, RULES.hmac_of("gone"), -1, "User:alice", now_ms=place.clock.now_ms(), rules=RULES)
+    plan = expire_token(place.image, "gone", -1, "User:alice", now_ms=place.clock.now_ms())
     place.image = apply_all(place.image, plan.changes)
     place.clock.move(1_001)
     for token_id, password in (("old", old), ("gone", gone)):

@@ -59,6 +59,7 @@ async def _create(
     renewers = [f"{each.principal_type}:{each.principal_name}" for each in request.renewers]
     check_renewers(renewers)
     rules = broker.tokens.rules_in_effect()
+    broker.tokens.check_count(broker.image, owner)
     plan = create_token(
         uuid_to_text(random_uuid(broker.random.randbytes)),
         owner,

@@ -16,7 +16,7 @@ from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
 from ottla.broker.security.delegation_tokens import split_principal
 from ottla.broker.security.needs import Need, Refused
-from ottla.cluster.delegation_tokens import TokenRules, tokens_in
+from ottla.cluster.delegation_tokens import TokenRules
 from ottla.cluster.model import DelegationToken
 from ottla.errors import NONE, BrokerError
 from ottla.protocol.access import AclOperation, AclResource
@@ -37,7 +37,7 @@ DESCRIBE_TOKEN = Need(AclOperation.DESCRIBE, AclResource.DELEGATION_TOKEN, Refus
 SERVES = Served(DescribeDelegationTokenRequest, needs=(DESCRIBE_TOKEN, DESCRIBE_TOKENS))
 
 
-def handle(
+async def handle(
     broker: Broker, request: DescribeDelegationTokenRequest, context: RequestContext
 ) -> DescribeDelegationTokenResponse:
     try:
@@ -46,11 +46,12 @@ def handle(
     except BrokerError as error:
         return DescribeDelegationTokenResponse(error_code=error.code, tokens=[])
     is_asked_for, may_see = _choice(request), _view(broker, context)
-    tokens = [
-        _described(token, rules, context.api_version)
-        for token in tokens_in(broker.image)
-        if is_asked_for(token) and may_see(token)
-    ]
+    tokens = []
+    with broker.pacing.turn(context.connection) as pace:
+        for _, token in sorted(broker.tokens.index(broker.image).tokens.items()):
+            if is_asked_for(token) and may_see(token):
+                tokens.append(_described(token, rules, context.api_version))
+            await pace.step()
     return DescribeDelegationTokenResponse(error_code=NONE, tokens=tokens)
 
 

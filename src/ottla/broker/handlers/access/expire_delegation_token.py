@@ -32,10 +32,9 @@ async def handle(
 
 async def _expire(broker: Broker, request: ExpireDelegationTokenRequest, context: RequestContext) -> int:
     broker.tokens.check_request(context)
-    rules, now_ms, secret = broker.tokens.rules_in_effect(), broker.clock.now_ms(), bytes(request.hmac)
+    now_ms = broker.clock.now_ms()
+    token_id = broker.tokens.index(broker.image).find(bytes(request.hmac)).id
     plan = await broker.link.change(
-        lambda image: expire_token(
-            image, secret, request.expiry_time_period_ms, context.principal, now_ms=now_ms, rules=rules
-        )
+        lambda image: expire_token(image, token_id, request.expiry_time_period_ms, context.principal, now_ms=now_ms)
     )
     return plan.token.expiry_ms

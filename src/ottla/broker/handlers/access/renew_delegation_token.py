@@ -32,8 +32,11 @@ async def handle(
 
 async def _renew(broker: Broker, request: RenewDelegationTokenRequest, context: RequestContext) -> int:
     broker.tokens.check_request(context)
-    rules, now_ms, secret = broker.tokens.rules_in_effect(), broker.clock.now_ms(), bytes(request.hmac)
+    rules, now_ms = broker.tokens.rules_in_effect(), broker.clock.now_ms()
+    token_id = broker.tokens.index(broker.image).find(bytes(request.hmac)).id
     plan = await broker.link.change(
-        lambda image: renew_token(image, secret, request.renew_period_ms, context.principal, now_ms=now_ms, rules=rules)
+        lambda image: renew_token(
+            image, token_id, request.renew_period_ms, context.principal, now_ms=now_ms, rules=rules
+        )
     )
     return plan.token.expiry_ms

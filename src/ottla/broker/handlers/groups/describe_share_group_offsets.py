@@ -92,8 +92,9 @@ def _topics(
     allowed = DESCRIBE_TOPIC.met_by(broker, context, {topic.topic_name for topic in asked.topics})
     found = []
     for topic in asked.topics:
-        topic_id = broker.image.topic_id(topic.topic_name)
         refused = None if topic.topic_name in allowed else DESCRIBE_TOPIC.refusal(context)
+        # Whoever may not describe a topic learns neither its id nor whether it is there.
+        topic_id = broker.image.topic_id(topic.topic_name) if refused is None else None
         found.append(_Asked(topic.topic_name, topic_id or ZERO_UUID, topic.partitions, refused))
     return found
 
