@@ -16,9 +16,11 @@ BUGS = (
     ),
     Bug(
         "coordinator-loads-too-little",
-        "broker/replication/partition.py",
-        "        while offset < self.log.log_end_offset:\n",
-        "        while offset < self.log.high_watermark:\n",
+        "broker/coordinators/runtime.py",
+        "        for batch in place.partition.read_batches():\n",
+        "        for batch in place.partition.read_batches():\n"
+        "            if batch.next_offset > place.partition.high_watermark:\n"
+        "                break\n",
         "a new coordinator loads only what it knows to be committed",
         "KAFKA-19862 and others about loading",
         needs=("group-eager",),

@@ -71,10 +71,10 @@ The loop
     kafka_server_group_coordinator_metrics_thread_idle_ratio_avg: The same: the loop is the coordinator's
       thread, too.
     ottla_loop_lag_seconds: How late the loop was when it was looked at last.
-  gauge ottla_loop_ cause
+  gauge ottla_loop_ [cause]
     longest_stall_seconds: The longest time since the start in which one step held the loop and everybody waited, by
-      what did it: an API, a job, background work. Steps below 50 ms are left out.
-  counter ottla_loop_ cause
+      what did it: an API, a job, background work; without a cause the longest of all. Steps below 50 ms are left out.
+  counter ottla_loop_ [cause]
     stalls_total: Steps that held the loop for 200 ms or longer, by what did it; each cause is a WARNING in the log.
   gauge kafka_network_processor_ networkProcessor
     idlepercent: The same.

@@ -37,6 +37,7 @@ _IDLE: Final = (
     "kafka_server_group_coordinator_metrics_thread_idle_ratio_avg",
 )
 _IDLE_TIME: Final = "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent_"
+ANY_CAUSE: Final = ""
 
 
 class StateMetrics:
@@ -93,10 +94,10 @@ class StateMetrics:
         for ending in ("count", "total"):
             out.put(_IDLE_TIME + ending, self.loop.idle_ns)
         out.put("ottla_loop_lag_seconds", round(self.loop.lag_ms / 1000, 6))
-        out.none("ottla_loop_longest_stall_seconds", "ottla_loop_stalls_total")
-        for cause, longest_ms in self._broker.stalls.longest_ms.items():
+        stalls = self._broker.stalls
+        for cause, longest_ms in {ANY_CAUSE: max(stalls.longest_ms.values(), default=0.0), **stalls.longest_ms}.items():
             out.put("ottla_loop_longest_stall_seconds", round(longest_ms / 1000, 3), cause)
-        for cause, count in self._broker.stalls.counts.items():
+        for cause, count in {ANY_CAUSE: sum(stalls.counts.values()), **stalls.counts}.items():
             out.put("ottla_loop_stalls_total", count, cause)
 
     def _read_own(self, out: Readings) -> None:

@@ -140,7 +140,7 @@ def _update(admin: Admin, options: argparse.Namespace) -> None:
 
     kind = _direction(options)
     levels = _wanted(options)
-    if options.release_version is not None:
+    if options.command != "disable" and options.release_version is not None:
         _leave_quorum_out(admin, levels)
     if not levels:
         raise ValueError(f"You must specify at least one feature to {options.command}")
