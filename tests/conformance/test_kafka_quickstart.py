@@ -103,9 +103,7 @@ def test_kafkas_quickstart_runs_to_its_end_and_the_broker_starts_again(config: P
         kafka("kafka-console-producer", "--topic", "quickstart-events", *where, typed=events)
         read = ("kafka-console-consumer", "--topic", "quickstart-events", "--from-beginning", "--max-messages", "2")
         assert kafka(*read, *where) == events
-        assert "kraft.version is not set to 1" in kafka(
-            "kafka-features", *where, "upgrade", "--release-version", "4.3-IV0"
-        )
+        assert "kraft.version is not set to 1" in kafka("kafka-features", *where, "upgrade", "--release-version", "4.3")
         assert cluster_id in kafka("kafka-cluster", "cluster-id", *where)
     finally:
         server.stop()
