@@ -1,6 +1,7 @@
 """Start-up and shut-down order of a broker; the one place where the parts meet the machine.
 
-    directories → cluster id → metadata store → logs (recovery) → broker → listeners → registration → view → ready
+    directories → cluster id → metadata store → logs (recovery)
+    → broker → partitions → listeners → registration → view → ready
 
 and back: stop listening, answer who waits, flush, mark the directories as closed cleanly. A start that fails undoes
 what it had begun, so that the next one finds no lock. With zookeeper.connect, or a store passed as argument, the broker
@@ -179,14 +180,9 @@ class Server:
             is_member=shared is not None,
         )
         acceptor = self.listeners.acceptor
+        await self.broker.link.prepare()  # whoever finds a port open is answered soon
         endpoints = await self.listeners.open()
-        me = model.Broker(
-            broker_id,
-            endpoints,
-            rack=self.settings.broker_rack,
-            features=tuple(SUPPORTED),
-            lost_memory=shared is not None and self._lost_memory(logs),
-        )
+        me = self._me(broker_id, endpoints, lost_memory=shared is not None and self._lost_memory(logs))
         if shared is not None:
             acceptor.release()  # the controller's first orders are answered from here on, clients when the gate opens
         self._stack.push_async_callback(self.broker.link.stop)
@@ -199,6 +195,15 @@ class Server:
         if gate is not None:
             gate.open()
         return self._make_info(broker_id, cluster_id, endpoints)
+
+    def _me(self, broker_id: int, endpoints: tuple[model.Endpoint, ...], *, lost_memory: bool) -> model.Broker:
+        return model.Broker(
+            broker_id,
+            endpoints,
+            rack=self.settings.broker_rack,
+            features=tuple(SUPPORTED),
+            lost_memory=lost_memory,
+        )
 
     def _make_info(self, broker_id: int, cluster_id: str, endpoints: tuple[model.Endpoint, ...]) -> ServerInfo:
         return ServerInfo(

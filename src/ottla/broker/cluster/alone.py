@@ -73,13 +73,17 @@ class AloneLink:
         """Whether the disk failed under the metadata: what is there is served, and nothing is changed any more."""
         return bool(getattr(self._store, "has_failed", False))
 
-    async def start(self, me: model.Broker) -> None:
-        """Register, and make the disk follow the image."""
+    async def prepare(self) -> None:
+        """Make the disk follow the image: with thousands of partitions that takes seconds."""
         self._broker.replicas.was_deleted = self._store.was_deleted
+        self._broker.take_image(self._store.load())
+        await self._follow(self._broker.image, None)
+
+    async def start(self, me: model.Broker) -> None:
+        """Register; nobody else changes the truth, so the disk follows it already."""
         self._store.membership.register(me)
         self._store.election.stand(me.id)
         self._broker.take_image(self._store.load())
-        await self._follow(self._broker.image, None)
 
     async def stop(self) -> None:
         """There is nobody to notify."""

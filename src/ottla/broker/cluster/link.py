@@ -39,6 +39,9 @@ class ClusterLink(Protocol):
     def role(self) -> ControllerRole | None:
         """The part of this broker that may be controller; None in a broker that is alone."""
 
+    async def prepare(self) -> None:
+        """What can be done before this broker is known to anybody, and long before a port is open."""
+
     async def start(self, me: model.Broker) -> None:
         """Register, and know the cluster: when it returns, clients are answered rightly."""
 

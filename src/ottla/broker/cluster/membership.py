@@ -151,6 +151,9 @@ class ClusterMember:
 
     # --- coming and going ---
 
+    async def prepare(self) -> None:
+        """Nothing: the controller says which partitions are ours."""
+
     async def start(self, me: BrokerEntry) -> None:
         """Register, listen to the store, stand for election."""
         self._loop = asyncio.get_running_loop()
