@@ -58,7 +58,7 @@ class Ping:
     @property
     def longest_s(self) -> float:
         assert self.failure is None, self.failure
-        assert len(self.waits_s) > 5
+        assert len(self.waits_s) > 1  # a short load leaves time for few
         return max(self.waits_s)
 
     def _run(self) -> None:
