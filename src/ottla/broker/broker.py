@@ -145,7 +145,7 @@ class Broker:
         self._directory_failed = directory_failed
         self.progress = self._make_progress(pool)
         self.replicas = self._make_replicas(logs)
-        self.corruption = Corruption(self)
+        self.corruption = Corruption(self, pool)
         self.loads = Loads(self.background, clock.monotonic_ms)
         self.coordinators = Coordinators(self)
         self.link = make_link(self)

@@ -100,8 +100,12 @@ class MemoryBroker:
             registry=self.registry,
             served_apis=SERVED_APIS,
         )
+        Background().start(self._join())
+
+    async def _join(self):
         endpoint = model.Endpoint("PLAINTEXT", "localhost", 9092)
-        Background().start(self.broker.start(model.Broker(BROKER_ID, (endpoint,), features=tuple(SUPPORTED))))
+        await self.broker.link.prepare()
+        await self.broker.start(model.Broker(BROKER_ID, (endpoint,), features=tuple(SUPPORTED)))
 
     def restart(self):
         """What a stop in order and a start with the same directories and store do."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -38,6 +38,7 @@ DELETE_CHECK_MS: Final = 1_000
 FLUSH_CHECK_MS: Final = 1_000
 DISK_CHECK_MS: Final = 1_000
 FIRST_COMPACTION_MS: Final = 1_000
+FIRST_VERIFICATION_MS: Final = 5_000
 
 
 def start_jobs(
@@ -92,13 +93,21 @@ def start_jobs(
         pause_ms = max(1, period_ms)  # some settings may be 0: as often as can be
         runner.every(name, action, period_ms=pause_ms, delay_ms=pause_ms)
     broker.watchdog.watch_threads(partial(dead_workers, pool))
-    tasks = [broker.watchdog.keep_running("housekeeping", runner.run)]
-    if settings.log_cleaner_enable:
-        tasks.append(broker.watchdog.keep_running("compaction", partial(_keep_compact, broker, logs, clock, pool)))
-
+    tasks = [broker.watchdog.keep_running(name, run) for name, run in _lasting(broker, logs, clock, pool, runner)]
     if logs.futures():
         broker.log_dir_moves.resume()
     return partial(_end, broker, tasks)
+
+
+def _lasting(
+    broker: Broker, logs: LogManager, clock: Clock, pool: Executor | None, runner: TaskRunner
+) -> Iterator[tuple[str, Callable[[], Coroutine[object, None, None]]]]:
+    """What runs as long as the broker does."""
+    yield "housekeeping", runner.run
+    if broker.settings.log_cleaner_enable:
+        yield "compaction", partial(_keep_compact, broker, logs, clock, pool)
+    if broker.settings.ottla_verify_interval_ms:
+        yield "verification", partial(_keep_verifying, broker, logs, clock)
 
 
 async def _end(broker: Broker, tasks: list[Callable[[], asyncio.Task[None]]]) -> None:
@@ -148,6 +157,14 @@ async def _keep_compact(broker: Broker, logs: LogManager, clock: Clock, pool: Ex
     from ottla.broker.housekeeping.compaction import keep_compact
 
     await keep_compact(broker, logs, clock, pool)
+
+
+async def _keep_verifying(broker: Broker, logs: LogManager, clock: Clock) -> None:
+    """Verify until cancelled; its code, too, is loaded when the first clients have been answered."""
+    await clock.sleep(min(FIRST_VERIFICATION_MS, broker.settings.ottla_verify_interval_ms))
+    from ottla.broker.housekeeping.verification import keep_verifying
+
+    await keep_verifying(broker, logs, clock, broker.corruption.off_loop)
 
 
 def _forget_producers(broker: Broker, now_ms: int) -> Iterator[None]:

@@ -21,6 +21,8 @@ class BrokerCounts:
         "last_recopy_percent",
         "max_dirty_ratio",
         "uncleanable",
+        "verification_passes",
+        "verified_bytes",
     )
 
     def __init__(self) -> None:
@@ -32,6 +34,8 @@ class BrokerCounts:
         self.last_recopy_percent = 0.0
         self.max_dirty_ratio = 0.0
         self.uncleanable: set[tuple[str, int]] = set()
+        # Of the verification of CRCs: what was read, and passes over a log directory that ended.
+        self.verified_bytes = self.verification_passes = 0
 
     def isr_changed(self, count_before: int, count_now: int) -> None:
         if count_now > count_before:

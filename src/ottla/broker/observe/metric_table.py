@@ -205,6 +205,12 @@ Logs
   gauge kafka_log_logcleanermanager_ logDirectory
     uncleanable_partitions_count: Logs that are not compacted any more, because they are damaged.
     uncleanable_bytes: Their bytes.
+  gauge ottla_log_
+    damaged_partitions: Partitions with bytes on this broker's disks that cannot be read, as far as is known.
+  counter ottla_log_
+    verified_bytes_total: Bytes of logs that were read to check their CRCs.
+    verification_passes_total: Passes over all records of a log directory that came to their end.
+    repaired_segments_total: Damaged segments that were repaired from another replica.
 Controller
   gauge kafka_controller_kafkacontroller_
     activecontrollercount: 1 on the broker that is the controller. All others below are 0 elsewhere.

@@ -39,6 +39,7 @@ from ottla.storage.directory.directories import CheckpointJob, LogDirectory
 from ottla.storage.directory.open_files import OpenFiles
 from ottla.storage.files import Files
 from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.log.truncate import Removed
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
 
@@ -88,6 +89,8 @@ class Logs(Protocol):
     def cancel_future(self, name: TopicPartition, now_ms: int) -> None: ...
     def restart_future(self, name: TopicPartition, offset: int, now_ms: int) -> None: ...
     def promote_future(self, name: TopicPartition, now_ms: int) -> PartitionLog: ...
+    def cleaner_offset(self, name: TopicPartition) -> int | None: ...
+    def remove_later(self, log: PartitionLog, removed: Removed, now_ms: int) -> None: ...
 
 
 class ReplicaManager:

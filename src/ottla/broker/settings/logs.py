@@ -179,6 +179,23 @@ class LogSettings(Settings):
         dynamic="cluster-wide",
         doc="How much the cleaner may read and write in a second.",
     )
+    ottla_verify_interval_ms = setting(
+        "ottla.verify.interval.ms",
+        LONG,
+        default=604_800_000,
+        at_least=0,
+        unit="ms",
+        doc="How often all records are read and their CRCs checked, to find what rotted on the disk; 0 is never.",
+    )
+    ottla_verify_max_bytes_per_second = setting(
+        "ottla.verify.max.bytes.per.second",
+        LONG,
+        default=8_388_608,
+        at_least=1,
+        unit="bytes",
+        dynamic="cluster-wide",
+        doc="How much of the logs may be read in a second to check CRCs.",
+    )
 
     # --- how long topics keep records, by unit ---
 

@@ -193,13 +193,13 @@ class SoundBatches:
 
     def _next_batches(self, position: int) -> list[BatchInfo]:
         chunk = self._records.file.read_at(position, min(CHUNK_BYTES, self._records.size_bytes - position))
-        framed_bytes = _framed_bytes(chunk)
-        if not framed_bytes:
+        whole_bytes = framed_bytes(chunk)
+        if not whole_bytes:
             return self._big_batch(position, chunk)
         try:
-            batches = scan(chunk, 0, framed_bytes)
+            batches = scan(chunk, 0, whole_bytes)
         except CorruptMessage:
-            batches = self._sound_prefix(position, chunk, framed_bytes)
+            batches = self._sound_prefix(position, chunk, whole_bytes)
         return [RecordBatch(chunk, batch.position) if batch.is_control else batch for batch in batches]
 
     def _sound_prefix(self, position: int, chunk: bytes, framed_bytes: int) -> list[BatchInfo]:
@@ -261,7 +261,7 @@ class SoundBatches:
         return []
 
 
-def _framed_bytes(chunk: bytes) -> int:
+def framed_bytes(chunk: bytes) -> int:
     """How much of the chunk is batches that are all there, going by nothing but their lengths."""
     position, last = 0, len(chunk) - HEADER_BYTES
     read_length = _length.unpack_from

@@ -317,9 +317,11 @@ class Segment:
         )
 
     def verification(self, *, end_offset: int, has_gaps: bool) -> SegmentVerification:
-        """Prove every batch and change nothing; any thread may iterate it. The next segment begins at `end_offset`."""
+        """Prove every batch that is there now and change nothing; any thread may iterate it. What follows them begins
+        at `end_offset`."""
         entries = self.indexes.offsets.entries()
-        return SegmentVerification(self.records, entries, self.base_offset, end_offset=end_offset, has_gaps=has_gaps)
+        records = RecordsFile(self.records.file, self.records.size_bytes)
+        return SegmentVerification(records, entries, self.base_offset, end_offset=end_offset, has_gaps=has_gaps)
 
     def rebuild_indexes(self) -> Iterator[int]:
         """Rebuild the offset and the time index, in steps; returns the position reached."""

@@ -9,6 +9,7 @@ from tests.unit.broker.handlers.test_groups import commit, committed, find
 
 from ottla.broker.coordinators.runtime import Runtime
 from ottla.errors import CoordinatorNotAvailable
+from ottla.light_dataclasses import replace
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
@@ -89,12 +90,14 @@ def test_a_partition_that_fails_to_be_applied_keeps_no_other_from_it(broker, cap
 
 
 @pytest.mark.parametrize("topic", [OFFSETS, TRANSACTIONS])
-def test_a_leader_with_a_rotten_log_lets_a_replica_in_sync_take_over(broker, topic, monkeypatch, caplog):
+def test_a_leader_that_cannot_be_repaired_lets_a_replica_in_sync_take_over(broker, topic, monkeypatch, caplog):
     find(broker, "g", key_type=int(topic == TRANSACTIONS))
     partition, offline = broker.partition(topic), []
-    partition.in_sync_count = 2
+    partition._state = replace(partition.state, isr=(*partition.state.isr, 99))
     monkeypatch.setattr(broker.broker.link, "directory_failed", lambda: offline.append(partition.offline))
     corruption = broker.broker.corruption
     broker.do(lambda: corruption.report(partition, partition.log.active.path, 7, "its CRC is wrong"))
-    assert "offset 7" in str(offline[0])
-    assert "is to lead it" in errors_about(caplog, f"{topic}-0")[0]
+    assert "fetched again" in errors_about(caplog, f"{topic}-0")[0]
+    assert offline == []
+    broker.do(lambda: corruption._give_up(partition, None))
+    assert "could not be repaired" in str(offline[0])

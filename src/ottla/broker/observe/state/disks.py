@@ -24,6 +24,10 @@ def read_disks(broker: Broker, out: Readings, now_ms: float) -> None:
         out.put(f"{_MANAGER}logdirectoryoffline", int(is_offline), path)
     _read_moves(broker, out)
     _read_compaction(broker, out, now_ms)
+    out.put("ottla_log_verified_bytes_total", broker.counts.verified_bytes)
+    out.put("ottla_log_damaged_partitions", len(broker.corruption.found))
+    out.put("ottla_log_repaired_segments_total", broker.corruption.repaired_segments)
+    out.put("ottla_log_verification_passes_total", broker.counts.verification_passes)
 
 
 def _read_moves(broker: Broker, out: Readings) -> None:
