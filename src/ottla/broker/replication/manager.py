@@ -35,6 +35,7 @@ from ottla.errors import (
     StorageExhausted,
     UnknownTopicOrPartition,
 )
+from ottla.storage.directory.checkpoints import MalformedCheckpoint
 from ottla.storage.directory.directories import CheckpointJob, LogDirectory
 from ottla.storage.directory.open_files import OpenFiles
 from ottla.storage.files import Files
@@ -217,7 +218,11 @@ class ReplicaManager:
                 continue
             settings = settings or self._settings_of(image, topic_name)
             if partition is None:
-                partition = self._open(name, topic.id, settings, now_ms)
+                try:
+                    partition = self._open(name, topic.id, settings, now_ms)
+                except MalformedCheckpoint as error:  # of this log alone
+                    log.error("%s is not served here: %s", name, error)
+                    continue
             else:
                 partition.log.settings = settings
             if partition.update_state(state):
@@ -241,8 +246,14 @@ class ReplicaManager:
         return {
             role.name.topic
             for role in orders.roles(request)
-            if role.name not in self._partitions and self.logs.log(role.name) is None
+            if role.name not in self._partitions and not self._has_log(role.name)
         }
+
+    def _has_log(self, name: TopicPartition) -> bool:
+        try:
+            return self.logs.log(name) is not None
+        except KafkaStorageError:  # one that cannot be used; its order is answered with that
+            return True
 
     async def become(
         self, request: LeaderAndIsrRequest, image: ClusterImage, now_ms: int, *, pace: Pace, version: int = 7

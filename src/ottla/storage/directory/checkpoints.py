@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 class MalformedCheckpoint(KafkaStorageError):
-    """A small file of the log directory makes no sense, so the directory is not used.
+    """A small file of a log directory makes no sense, so what it belongs to is not used.
     Restore the file from another copy, or remove it if you know that its content does not matter."""
 
 

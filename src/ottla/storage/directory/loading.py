@@ -3,8 +3,9 @@
 1. All directories are locked before anything is read, so that two brokers never get half of them each.
 2. After a clean stop no record is read. After any other the logs are recovered, several at a time if there is a pool:
    reading and summing records is native and lets other threads run.
-3. A directory that fails is offline and the others go on. One that belongs to somebody else, is in use, or has a log
-   that another one has too, stops the start: that is a mistake of people, not of disks.
+3. A directory that fails is offline and the others go on; so is a log with a small file that makes no sense. A
+   directory that belongs to somebody else, is in use, or has a log that another one has too, stops the start: that is a
+   mistake of people, not of disks.
 4. What happened is returned as values, one per log (`LoadedLog`), and in the log lines of recovery.py.
 """
 
@@ -19,7 +20,13 @@ from typing import Final
 
 from ottla.errors import KafkaStorageError, OttlaError, TooManyOpenFiles
 from ottla.light_tuples import NamedTuple
-from ottla.storage.directory.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from ottla.storage.directory.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    MalformedCheckpoint,
+)
 from ottla.storage.directory.directories import FoundLog, LogDirectory
 from ottla.storage.directory.future_logs import finish_replacing
 from ottla.storage.log.partition_log import PartitionLog, opened
@@ -54,7 +61,8 @@ DEFAULT_PRODUCER_LIMITS: Final = ProducerLimits()
 
 
 class LoadedLog(NamedTuple):
-    """What the start made of one log; `log` is None if its directory failed on the way."""
+    """What the start made of one log; `log` is None if its directory failed on the way, or with an `error` of its own:
+    a small file of it makes no sense, which is no reason to leave others alone."""
 
     found: FoundLog
     log: PartitionLog | None
@@ -64,6 +72,7 @@ class LoadedLog(NamedTuple):
     # How many are done and how many there are, for progress bars.
     done: int = 0
     total: int = 0
+    error: MalformedCheckpoint | None = None
 
 
 def prepare(
@@ -142,9 +151,12 @@ def load_all(
     for done, ((each, loader), error) in enumerate(zip(plans, errors, strict=True), 1):
         if isinstance(error, TooManyOpenFiles):
             raise error  # nothing is wrong with the disk, and nothing was opened that could be closed instead
-        if error is not None:
+        own = error if isinstance(error, MalformedCheckpoint) else None
+        if own is not None:
+            logger.error("%s is offline, and only it: %s", each.name.topic_partition, own)
+        elif error is not None:
             each.directory.files.fail(error)
-        loaded = _loaded(each, loader, settings_of, now_ms)._replace(done=done, total=len(plans))
+        loaded = _loaded(each, loader, settings_of, now_ms, own)._replace(done=done, total=len(plans), error=own)
         if not each.directory.was_clean:
             logger.debug("recovered %s, %d of %d", each.path, done, len(plans))
         yield loaded
@@ -197,9 +209,15 @@ def _load(work: tuple[FoundLog, LogLoader]) -> KafkaStorageError | None:
     return None
 
 
-def _loaded(found: FoundLog, loader: LogLoader, settings_of: Callable[[str], TopicSettings], now_ms: int) -> LoadedLog:
+def _loaded(
+    found: FoundLog,
+    loader: LogLoader,
+    settings_of: Callable[[str], TopicSettings],
+    now_ms: int,
+    error: KafkaStorageError | None,
+) -> LoadedLog:
     directory, name = found.directory, found.name.topic_partition
-    if not directory.is_online:
+    if error is not None or not directory.is_online:
         for segment in loader.segments:
             segment.abandon()
         return LoadedLog(found, None)

@@ -646,3 +646,22 @@ def test_a_directory_that_fails_at_the_start_leaves_the_others(files: MemoryFile
     with pytest.raises(NoLogDirectory):
         started(files)
     assert not files.open_files
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 40, b"version: 0\ntopic_id: ?", b"\xff\xfe"])
+def test_a_log_whose_topic_cannot_be_read_is_offline_and_only_it(content):
+    files = MemoryFiles()
+    logs = started(files, A)
+    for number in range(3):
+        append(create(logs, number))
+    logs.close()
+    path = A / "t-1" / "partition.metadata"
+    files.replace_bytes(path, content)
+    logs = started(files, A)
+    assert {log.topic_partition for log in logs.logs()} == {name(0), name(2)}
+    with pytest.raises(KafkaStorageError, match=r"partition\.metadata"):
+        logs.log(name(1))
+    with pytest.raises(KafkaStorageError, match=r"partition\.metadata"):
+        create(logs, 1)
+    assert files.read_bytes(path) == content, "it is somebody's, and kept as it is"
+    assert not logs.failures()
