@@ -300,6 +300,7 @@ cdef int next_frame(const uint8_t* start, Py_ssize_t length, Py_ssize_t position
                     int* magic) except -1:
     """1 with size and magic when something whole stands at `position`, 0 when it is cut off or the end."""
     cdef int smallest = HEADER_BYTES
+    cdef int64_t next_offset
     if length - position < MAGIC_KNOWN_BYTES:
         return 0
     magic[0] = start[position + MAGIC_AT]
@@ -310,7 +311,17 @@ cdef int next_frame(const uint8_t* start, Py_ssize_t length, Py_ssize_t position
         smallest = LOG_OVERHEAD_BYTES + (14 if magic[0] == 0 else 22)
     if size[0] < smallest:
         raise CorruptMessage(f"the batch at position {position} claims {size[0]} bytes, too few for any")
-    return size[0] <= length - position
+    if size[0] > length - position:
+        return 0
+    if magic[0] == 2 and length - position - size[0] >= MAGIC_KNOWN_BYTES:
+        next_offset = wrapped_sum(wrapped_sum(<int64_t> get64(start + position), 1),
+                                  <int32_t> get32(start + position + 23))
+        if <int64_t> get64(start + position + size[0]) < next_offset:
+            raise CorruptMessage(
+                f"the batch at position {position} ends before offset {next_offset}, but the one behind it begins at "
+                f"{<int64_t> get64(start + position + size[0])}: the offsets of one of them are wrong"
+            )
+    return 1
 
 
 def end_offset_of(data, int64_t fetch_offset):

@@ -11,7 +11,9 @@ out of them, in its own thread, as many as it wants:
 4. A record that cannot be read or deserialized stays where it is: the records before it are handed out, the next call
    raises, with topic, partition and offset, and so does every call after it until the user seeks.
 5. `span` returns whole batches as bytes, for columns; `advance` says that they were read.
-6. Message sets v0 and v1 are read by the same calls, all of a message at once, and have no spans.
+6. Offsets of a batch are not under its CRC. One that ends behind the beginning of the next is not handed out: the
+   offsets of one of the two rotted.
+7. Message sets v0 and v1 are read by the same calls, all of a message at once, and have no spans.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from ottla.errors import CorruptMessage
 from ottla.light_tuples import NamedTuple
 from ottla.records.batch import RecordBatch, RecordTuple
 from ottla.records.header import Buffer, view_of
-from ottla.records.layout import DECOMPRESSED_LIMIT_BYTES, LOG_OVERHEAD_BYTES, TimestampType
+from ottla.records.layout import DECOMPRESSED_LIMIT_BYTES, LOG_OVERHEAD_BYTES, MAGIC_KNOWN_BYTES, TimestampType
 from ottla.records.stream import MessageSet, RecordStream
 from ottla.values import Header
 
@@ -128,7 +130,10 @@ def end_offset_of(data: Buffer, fetch_offset: int) -> int:
     """The offset after the last whole batch, where the next fetch goes on; `fetch_offset` when there is none."""
     end = fetch_offset
     try:
+        position, view = 0, view_of(data)
         for batch in RecordStream(data):
+            _check_order(view, position, batch)
+            position += batch.size_bytes
             end = batch.next_offset
     except CorruptMessage:
         pass  # whoever reads the records meets the damage and says where
@@ -258,6 +263,7 @@ class FetchedRecords:
             (last_offset, length) = struct.unpack_from(">qi", rest)
             return MessageSet(rest, 0, LOG_OVERHEAD_BYTES + length, last_offset)
         if batch is not None:
+            _check_order(self._view, position, batch)
             _check_header(batch)
         return batch
 
@@ -357,6 +363,19 @@ class FetchedRecords:
         self._leader_epoch = leader_epoch
         self._batch = None
         self._records = []
+
+
+def _check_order(view: memoryview, position: int, batch: RecordBatch | MessageSet) -> None:
+    """Promise 6."""
+    behind = position + batch.size_bytes
+    if isinstance(batch, MessageSet) or len(view) - behind < MAGIC_KNOWN_BYTES:
+        return
+    (following,) = struct.unpack_from(">q", view, behind)
+    if following < batch.next_offset:
+        raise CorruptMessage(
+            f"the batch at position {position} ends before offset {batch.next_offset}, but the one behind it begins at "
+            f"{following}: the offsets of one of them are wrong"
+        )
 
 
 def _check_header(batch: RecordBatch) -> None:

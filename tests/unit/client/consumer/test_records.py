@@ -108,6 +108,23 @@ def test_a_batch_that_is_cut_off_is_left_for_the_next_fetch(twin):
 
 
 @twins
+@pytest.mark.parametrize("rotten", [1, 2])
+@pytest.mark.parametrize("base_offset", [0, 4, 2**40])
+def test_records_whose_offsets_rotted_are_not_handed_out(twin, rotten, base_offset):
+    """They are not under the CRC, but a batch cannot end behind the beginning of the next."""
+    batches = [bytearray(batch(number, [b"%d" % number])) for number in range(4)]
+    batches[rotten][:8] = base_offset.to_bytes(8, "big")
+    data = b"".join(batches)
+    fetched = twin.FetchedRecords("t", 0, data, 0)
+    if rotten > 1 or base_offset:
+        assert [record.value for record in fetched.take(9)] == [b"0", b"1"][: rotten if base_offset else rotten - 1]
+    with pytest.raises(CorruptRecord, match="offsets of one of them are wrong"):
+        fetched.take(9)
+    assert not fetched.is_drained
+    assert twin.end_offset_of(data, 0) == fetched.next_offset
+
+
+@twins
 def test_the_position_moves_over_what_compaction_took_from_the_end_of_a_batch(twin):
     data = bytearray(batch(0, [b"a", b"b"]))
     data[23:27] = (9).to_bytes(4, "big")  # the last offset delta stays when records go
