@@ -35,7 +35,6 @@ from ottla.errors import (
     StorageExhausted,
     UnknownTopicOrPartition,
 )
-from ottla.storage.directory.checkpoints import MalformedCheckpoint
 from ottla.storage.directory.directories import CheckpointJob, LogDirectory
 from ottla.storage.directory.open_files import OpenFiles
 from ottla.storage.files import Files
@@ -218,11 +217,7 @@ class ReplicaManager:
                 continue
             settings = settings or self._settings_of(image, topic_name)
             if partition is None:
-                try:
-                    partition = self._open(name, topic.id, settings, now_ms)
-                except MalformedCheckpoint as error:  # of this log alone
-                    log.error("%s is not served here: %s", name, error)
-                    continue
+                partition = self._open(name, topic.id, settings, now_ms)
             else:
                 partition.log.settings = settings
             if partition.update_state(state):
@@ -246,14 +241,8 @@ class ReplicaManager:
         return {
             role.name.topic
             for role in orders.roles(request)
-            if role.name not in self._partitions and not self._has_log(role.name)
+            if role.name not in self._partitions and self.logs.log(role.name) is None
         }
-
-    def _has_log(self, name: TopicPartition) -> bool:
-        try:
-            return self.logs.log(name) is not None
-        except KafkaStorageError:  # one that cannot be used; its order is answered with that
-            return True
 
     async def become(
         self, request: LeaderAndIsrRequest, image: ClusterImage, now_ms: int, *, pace: Pace, version: int = 7
@@ -294,8 +283,10 @@ class ReplicaManager:
         if partition is not None and partition.offline is not None:
             raise partition.offline
         found = self.logs.log(name)
-        known = partition.topic_id if partition is not None else found.topic_id if found is not None else None
-        if role.topic_id is not None and known not in (None, role.topic_id):
+        is_known = found is None or role.topic_id is None or found.may_be_of(role.topic_id)
+        if partition is not None and role.topic_id is not None:
+            is_known = partition.topic_id == role.topic_id
+        if not is_known:
             raise InconsistentTopicId(f"the log of {name} belongs to another topic of that name")
         epoch = partition.leader_epoch if partition is not None else NO_EPOCH
         if role.state.leader_epoch <= epoch:
@@ -345,7 +336,7 @@ class ReplicaManager:
     def _delete_left_over(self, found: PartitionLog, image: ClusterImage, now_ms: int) -> None:
         """It was to go while we were away; unless it is of another topic of that name, which nobody spoke of."""
         name, topic = found.topic_partition, image.topic(found.topic_partition.topic)
-        if topic is not None and found.topic_id not in (None, topic.id):
+        if topic is not None and not found.may_be_of(topic.id):
             _warn_of_stray(name, self.logs.make_stray(name))
         else:
             self.logs.delete(name, now_ms)
@@ -366,12 +357,12 @@ class ReplicaManager:
         self, name: TopicPartition, topic_id: bytes, settings: TopicSettings, now_ms: int, *, is_new: bool = False
     ) -> Partition:
         found = self.logs.log(name)
-        if found is not None and found.topic_id not in (None, topic_id):
+        if found is not None and not found.may_be_of(topic_id):
             self._dispose(name, found.topic_id, now_ms)
             found = None
         if found is None:
             found = self.logs.create(name, topic_id, settings, now_ms, is_new=is_new)
-        elif found.topic_id is None:
+        else:
             found.assign_topic_id(topic_id)
         found.settings = settings
         partition = self._partitions[name] = Partition(name, topic_id, found, broker_id=self._broker_id)
@@ -412,7 +403,7 @@ class ReplicaManager:
 def _belongs(image: ClusterImage, found: PartitionLog) -> bool:
     name = found.topic_partition
     topic = image.topic(name.topic)
-    return topic is not None and name.partition < len(topic.partitions) and found.topic_id in (None, topic.id)
+    return topic is not None and name.partition < len(topic.partitions) and found.may_be_of(topic.id)
 
 
 def _warn_of_stray(name: TopicPartition, path: Path) -> None:

@@ -79,11 +79,6 @@ def read_table(files: Files, path: Path, parse: Callable[[list[str]], T], *, may
     return [_entry(path, number, line, parse) for number, line in enumerate(lines[2:], 3)]
 
 
-def write_table(files: Files, path: Path, lines: Iterable[str]) -> None:
-    """Replace a table; a line has its words with one space between them."""
-    files.replace_bytes(path, table_bytes(lines))
-
-
 def table_bytes(lines: Iterable[str]) -> bytes:
     """A table as it stands in its file."""
     entries = list(lines)
@@ -102,15 +97,15 @@ def read_offsets(files: Files, path: Path) -> dict[TopicPartition, int]:
     return dict(read_table(files, path, _parse_offset))
 
 
-def write_offsets(files: Files, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replace an offset checkpoint."""
+def write_offsets(files: Files, path: Path, offsets: Mapping[TopicPartition, int]) -> bytes:
+    """Replace an offset checkpoint; returns what was written."""
     for topic, _ in offsets:
         # No topic of Kafka's is named like this; one that slipped through would make the whole table unreadable.
         if not topic or topic.split() != [topic]:
             raise ValueError(f"{topic[:40]!r} cannot be written into {path.name}: a topic has no spaces")
-    write_table(
-        files, path, (f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items()))
-    )
+    content = table_bytes(f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items()))
+    files.replace_bytes(path, content)
+    return content
 
 
 def _parse_offset(words: list[str]) -> tuple[TopicPartition, int]:

@@ -8,6 +8,7 @@
     log-start-offset-checkpoint          | one offset per partition, see checkpoints.py
     replication-offset-checkpoint        | (the high watermarks)
     cleaner-offset-checkpoint           /
+    ottla-checksums                     of these four, see checksums.py
     <topic>-<partition>                 a log
     <topic>-<partition>.<id>-delete     a log that waits for its removal
     <topic>-<partition>.<id>-future     a copy that is to take the place of a log in another directory
@@ -16,7 +17,7 @@
 1. All access goes through a door that closes at the first failure (offline.py); `failure` says why.
 2. Tables that were written are not written again while nothing has changed. A table has one writer at a time, and a job
    that was made before a newer write or a truncation does nothing: the next checkpoint has what it missed.
-3. A table that is cut, or empty beside logs, is noticed, said in the log and written again. What it said is then found
+3. A table that is cut, rotten, or empty beside logs, is noticed, said in the log and written again. What it said is then found
    out elsewhere, on the safe side: see FALLBACKS.
 4. A directory that failed is suspect at the next start (recovery.py, 6), until all its logs are on the disk. The mark
    itself is not synced: a machine that went down shows what is on the disk and nothing else.
@@ -34,7 +35,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from ottla.errors import KafkaStorageError
+from ottla.errors import DiskFull, KafkaStorageError
 from ottla.light_dataclasses import replace
 from ottla.light_tuples import NamedTuple
 from ottla.storage.directory.checkpoints import (
@@ -53,9 +54,17 @@ from ottla.storage.directory.checkpoints import (
     write_meta_properties,
     write_offsets,
 )
+from ottla.storage.directory.checksums import (
+    CHECKSUMS,
+    Checksum,
+    checksum_of,
+    checksums_bytes,
+    has_rotted,
+    read_checksums,
+)
 from ottla.storage.directory.offline import FAILED, FailStopFiles
 from ottla.storage.directory.open_files import OpenFiles
-from ottla.storage.files import TEMPORARY_SUFFIX, Files, Lock
+from ottla.storage.files import TEMPORARY_SUFFIX, Files, Lock, replace_unsynced
 from ottla.values import TopicPartition, random_uuid
 
 TABLES: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANER_OFFSETS)
@@ -126,6 +135,7 @@ class LogDirectory:
         self.is_suspect = False
         self._lock: Lock | None = None
         self._written: dict[str, Offsets] = {}
+        self._checksums: dict[str, Checksum] = {}
         self._damaged: set[str] = set()
         self._guard = threading.Lock()  # of everything below, and of the tables on the disk
         self._numbers = count(1)
@@ -171,8 +181,9 @@ class LogDirectory:
         names = self.files.list_directory(self.path)
         found = [each for each in map(self._found, names) if each is not None]
         for name in names:
-            if name.endswith(TEMPORARY_SUFFIX) and name.startswith(TABLES):
+            if name.endswith(TEMPORARY_SUFFIX) and name.startswith((*TABLES, CHECKSUMS)):
                 self.files.remove(self.path / name)  # left by a crash
+        self._checksums = read_checksums(self.files, self.path)
         for table in TABLES:
             self._written[table] = self._read(table, has_logs=bool(found))
         self.last_stop = take_clean_shutdown(self.files, self.path)
@@ -191,6 +202,8 @@ class LogDirectory:
     def _read(self, table: str, *, has_logs: bool) -> Offsets:
         path = self.path / table
         try:
+            if has_rotted(self.files, path, self._checksums.get(table)):
+                raise MalformedCheckpoint(f"{path} has other bytes than were written: it rotted")
             offsets = read_offsets(self.files, path)
             # Kafka makes its tables empty, and the cleaner's stays so where nothing is compacted.
             if not offsets and has_logs and table != CLEANER_OFFSETS and self._is_empty_file(path):
@@ -244,7 +257,11 @@ class LogDirectory:
                 self._replace(table, offsets, number)
 
     def _replace(self, table: str, offsets: Offsets, number: int) -> None:
-        write_offsets(self.files, self.path / table, offsets)
+        path = self.path / table
+        written = write_offsets(self.files, path, offsets)
+        self._checksums[table] = checksum_of(self.files, path, written)
+        with suppress(DiskFull):  # without its sum the table is trusted, as it is in Kafka
+            replace_unsynced(self.files, self.path / CHECKSUMS, checksums_bytes(self._checksums))
         self._written[table] = dict(offsets)
         self._newest[table] = number
         self._damaged.discard(table)

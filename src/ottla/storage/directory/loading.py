@@ -3,9 +3,8 @@
 1. All directories are locked before anything is read, so that two brokers never get half of them each.
 2. After a clean stop no record is read. After any other the logs are recovered, several at a time if there is a pool:
    reading and summing records is native and lets other threads run.
-3. A directory that fails is offline and the others go on; so is a log with a small file that makes no sense. A
-   directory that belongs to somebody else, is in use, or has a log that another one has too, stops the start: that is a
-   mistake of people, not of disks.
+3. A directory that fails is offline and the others go on. One that belongs to somebody else, is in use, or has a log
+   that another one has too, stops the start: that is a mistake of people, not of disks.
 4. What happened is returned as values, one per log (`LoadedLog`), and in the log lines of recovery.py.
 """
 
@@ -20,13 +19,7 @@ from typing import Final
 
 from ottla.errors import KafkaStorageError, OttlaError, TooManyOpenFiles
 from ottla.light_tuples import NamedTuple
-from ottla.storage.directory.checkpoints import (
-    CLEANER_OFFSETS,
-    HIGH_WATERMARKS,
-    LOG_STARTS,
-    RECOVERY_POINTS,
-    MalformedCheckpoint,
-)
+from ottla.storage.directory.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from ottla.storage.directory.directories import FoundLog, LogDirectory
 from ottla.storage.directory.future_logs import finish_replacing
 from ottla.storage.log.partition_log import PartitionLog, opened
@@ -61,8 +54,7 @@ DEFAULT_PRODUCER_LIMITS: Final = ProducerLimits()
 
 
 class LoadedLog(NamedTuple):
-    """What the start made of one log; `log` is None if its directory failed on the way, or with an `error` of its own:
-    a small file of it makes no sense, which is no reason to leave others alone."""
+    """What the start made of one log; `log` is None if its directory failed on the way."""
 
     found: FoundLog
     log: PartitionLog | None
@@ -72,7 +64,6 @@ class LoadedLog(NamedTuple):
     # How many are done and how many there are, for progress bars.
     done: int = 0
     total: int = 0
-    error: MalformedCheckpoint | None = None
 
 
 def prepare(
@@ -151,12 +142,9 @@ def load_all(
     for done, ((each, loader), error) in enumerate(zip(plans, errors, strict=True), 1):
         if isinstance(error, TooManyOpenFiles):
             raise error  # nothing is wrong with the disk, and nothing was opened that could be closed instead
-        own = error if isinstance(error, MalformedCheckpoint) else None
-        if own is not None:
-            logger.error("%s is offline, and only it: %s", each.name.topic_partition, own)
-        elif error is not None:
+        if error is not None:
             each.directory.files.fail(error)
-        loaded = _loaded(each, loader, settings_of, now_ms, own)._replace(done=done, total=len(plans), error=own)
+        loaded = _loaded(each, loader, settings_of, now_ms)._replace(done=done, total=len(plans))
         if not each.directory.was_clean:
             logger.debug("recovered %s, %d of %d", each.path, done, len(plans))
         yield loaded
@@ -191,6 +179,7 @@ def _loader(found: FoundLog, settings: TopicSettings, limits: ProducerLimits, no
         # The tables are about logs in use; a copy that is still being made is read from its beginning.
         recovery_point=(0 if found.name.role else directory.offset(RECOVERY_POINTS, name)) or 0,
         log_start_offset=(0 if found.name.role else directory.offset(LOG_STARTS, name)) or 0,
+        high_watermark=(0 if found.name.role else directory.offset(HIGH_WATERMARKS, name)) or 0,
         log_start_is_known=not directory.is_damaged(LOG_STARTS),
         compacted_up_to=END_OF_OFFSETS
         if directory.is_damaged(CLEANER_OFFSETS)
@@ -209,15 +198,9 @@ def _load(work: tuple[FoundLog, LogLoader]) -> KafkaStorageError | None:
     return None
 
 
-def _loaded(
-    found: FoundLog,
-    loader: LogLoader,
-    settings_of: Callable[[str], TopicSettings],
-    now_ms: int,
-    error: KafkaStorageError | None,
-) -> LoadedLog:
+def _loaded(found: FoundLog, loader: LogLoader, settings_of: Callable[[str], TopicSettings], now_ms: int) -> LoadedLog:
     directory, name = found.directory, found.name.topic_partition
-    if error is not None or not directory.is_online:
+    if not directory.is_online:
         for segment in loader.segments:
             segment.abandon()
         return LoadedLog(found, None)

@@ -112,7 +112,6 @@ class LogManager:
         self._preferred: OrderedDict[TopicPartition, LogDirectory] = OrderedDict()
         self._directories_by_log: dict[TopicPartition, LogDirectory] = {}
         self._failed: dict[TopicPartition, LogDirectory] = {}
-        self._unreadable: dict[TopicPartition, KafkaStorageError] = {}  # alone, in directories that work
         self._abandoned: list[PartitionLog] = []
         self._reported: set[Path] = set()
         self._removals = Removals()
@@ -164,9 +163,7 @@ class LogManager:
 
     def _add(self, loaded: LoadedLog) -> None:
         name = loaded.found.name.topic_partition
-        if loaded.error is not None:
-            self._unreadable[name] = loaded.error
-        elif loaded.log is None:
+        if loaded.log is None:
             if loaded.found.name.role != FUTURE:
                 self._failed[name] = loaded.found.directory
         elif loaded.found.name.role == FUTURE:
@@ -178,10 +175,8 @@ class LogManager:
     # --- logs ---------------------------------------------------------------------------------------------------------
 
     def log(self, name: TopicPartition) -> PartitionLog | None:
-        """The log of a partition, if there is one; KafkaStorageError if it, or its directory, is offline."""
+        """The log of a partition, if there is one; KafkaStorageError if its directory is offline."""
         self._drop_failed_logs()
-        if name in self._unreadable:
-            raise self._unreadable[name]
         failed = self._failed.get(name)
         if failed is not None:
             failed.files.check()

@@ -11,7 +11,9 @@ in this segment, and `last stable offset` is what the log's was when the marker 
    stop at the first entry whose stable offset has reached its bound: no later transaction begins below it.
 3. Entries are written as they are appended, behind the markers they tell of. What a crash takes away, recovery writes
    again; a file that is cut inside an entry, names an unknown version or goes backwards is CorruptIndex.
-4. Nothing is kept in memory but the number of entries: questions read the file, SEARCH_ENTRIES at a time.
+4. The file is read once and kept in memory, 34 bytes for each aborted transaction, until the segment is closed: it has
+   no sum of its own, so what rots on the disk after that must not reach a reader. Before that the sums beside the log
+   tell (directory/checksums.py).
 """
 
 from __future__ import annotations
@@ -28,8 +30,6 @@ from ottla.storage.files import File, Files
 from ottla.storage.index.sparse_index import CorruptIndex
 
 VERSION: Final = 0
-SEARCH_ENTRIES: Final = 256
-
 _entry: Final = struct.Struct(">hqqqq")
 _last_offset: Final = struct.Struct(">q")
 _LAST_OFFSET_AT: Final = 18
@@ -59,16 +59,22 @@ class AbortedIndex:
         self.base_offset = base_offset
         self._files = files
         self._file: File | None = None
-        self._count: int | None = None
+        self._content: bytearray | None = None
         self._name_is_new = False
+        self.was_written = False  # in this life
 
     def __len__(self) -> int:
-        if self._count is None:
-            size_bytes = self._files.size(self.path) if self._files.exists(self.path) else 0
-            if size_bytes % _entry.size:
-                raise CorruptIndex(f"{self.path} has {size_bytes} bytes, which is no multiple of {_entry.size}")
-            self._count = size_bytes // _entry.size
-        return self._count
+        return len(self.content) // _entry.size
+
+    @property
+    def content(self) -> bytearray:
+        """The entries as they stand in the file."""
+        if self._content is None:
+            found = bytearray(self._files.read_bytes(self.path) if self._files.exists(self.path) else b"")
+            if len(found) % _entry.size:
+                raise CorruptIndex(f"{self.path} has {len(found)} bytes, which is no multiple of {_entry.size}")
+            self._content = found
+        return self._content
 
     def append(self, transaction: AbortedTransaction) -> None:
         """Add a transaction whose abort marker was written to this segment just now."""
@@ -77,8 +83,10 @@ class AbortedIndex:
             raise ValueError(
                 f"{self.path} ends at offset {self._last_offset_at(count - 1)}, which {transaction} does not follow"
             )
-        self._open_file().write_at(count * _entry.size, [_entry.pack(VERSION, *transaction)])
-        self._count = count + 1
+        packed = _entry.pack(VERSION, *transaction)
+        self._open_file().write_at(count * _entry.size, [packed])
+        self.content.extend(packed)
+        self.was_written = True
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> AbortedSearch:
         """The transactions that reach into [fetch_offset, upper_bound_offset)."""
@@ -98,7 +106,7 @@ class AbortedIndex:
 
     def sanity_check(self) -> None:
         """CorruptIndex unless every entry is of a known version, in this segment and in order."""
-        self._count = None
+        self._content = None
         previous = self.base_offset - 1
         for transaction in self._entries(0):
             if transaction.last_offset <= previous or transaction.first_offset > transaction.last_offset:
@@ -110,13 +118,14 @@ class AbortedIndex:
         keep = bisect_left(range(len(self)), offset, key=self._last_offset_at)
         if keep < len(self):
             self._open_file().truncate(keep * _entry.size)
-            self._count = keep
+            del self.content[keep * _entry.size :]
+            self.was_written = True
 
     def reset(self) -> None:
         """Forget all of them, whatever state the file is in."""
         if self._file is not None or self._files.exists(self.path):
             self._open_file().truncate(0)
-        self._count = 0
+        self._content = bytearray()
 
     def flush(self) -> None:
         """Return when everything appended is on the disk."""
@@ -135,7 +144,7 @@ class AbortedIndex:
 
     def close(self) -> None:
         """Let the file go."""
-        file, self._file, self._count = self._file, None, None
+        file, self._file, self._content = self._file, None, None
         if file is not None:
             file.close()
 
@@ -151,22 +160,14 @@ class AbortedIndex:
         self._files.remove(self.path, missing_ok=True)
 
     def _entries(self, start: int) -> Iterator[AbortedTransaction]:
-        count = len(self)
-        for slot in range(start, count, SEARCH_ENTRIES):
-            size_bytes = min(SEARCH_ENTRIES, count - slot) * _entry.size
-            content = self._open_file().read_at(slot * _entry.size, size_bytes)
-            if len(content) < size_bytes:
-                raise CorruptIndex(f"{self.path} was cut while it was read")
-            for version, *facts in _entry.iter_unpack(content):
-                if version != VERSION:
-                    raise CorruptIndex(f"{self.path} has an entry of version {version}, known is {VERSION}")
-                yield AbortedTransaction(*facts)
+        for position in range(start * _entry.size, len(self.content), _entry.size):
+            version, *facts = _entry.unpack_from(self.content, position)
+            if version != VERSION:
+                raise CorruptIndex(f"{self.path} has an entry of version {version}, known is {VERSION}")
+            yield AbortedTransaction(*facts)
 
     def _last_offset_at(self, slot: int) -> int:
-        content = self._open_file().read_at(slot * _entry.size + _LAST_OFFSET_AT, _last_offset.size)
-        if len(content) < _last_offset.size:
-            raise CorruptIndex(f"{self.path} was cut while it was read")
-        return int(_last_offset.unpack(content)[0])
+        return int(_last_offset.unpack_from(self.content, slot * _entry.size + _LAST_OFFSET_AT)[0])
 
     def _open_file(self) -> File:
         if self._file is None:

@@ -21,12 +21,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from ottla.errors import DiskFull, IllegalMove
 from ottla.records import BatchInfo
 from ottla.records.checks import PlacedBatch
+from ottla.storage.directory.checksums import CHECKSUMS, checksum_of, checksums_bytes, read_checksums
 from ottla.storage.files import Buffer
+from ottla.storage.index.aborted_index import AbortedIndex
 from ottla.storage.index.sparse_index import INT32_MAX, CorruptIndex
 from ottla.storage.log.flush import FlushJob
 from ottla.storage.log.log_segments import LogSegments
@@ -172,6 +175,20 @@ class LogEnd:
             active.records.file.truncate(active.size_bytes)
         self.producers.move_end(end_offset)
         self._write_snapshot()
+        self._write_checksum(active.aborted_index)
+
+    def _write_checksum(self, aborted_index: AbortedIndex) -> None:
+        """Write down the sum of an index that has grown and will not grow any more; the next flush syncs it."""
+        if not aborted_index.was_written or not len(aborted_index):
+            return
+        files, path = self.directory.files, self.directory.path
+        known = read_checksums(files, path)
+        names = {segment.aborted_index.path.name for segment in self.segments}
+        sums = {name: checksum for name, checksum in known.items() if name in names}
+        sums[aborted_index.path.name] = checksum_of(files, aborted_index.path, aborted_index.content)
+        if sums != known:
+            with suppress(DiskFull):  # without its sum the index is trusted, as it is in Kafka
+                self.directory.replace_unsynced(CHECKSUMS, checksums_bytes(sums))
 
     def _write_snapshot(self) -> None:
         """Write down the producers as they are at the end of the log, unless that was done; the next flush syncs it."""

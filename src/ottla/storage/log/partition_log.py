@@ -26,6 +26,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -66,6 +67,8 @@ __all__ = [
     "open_log",
     "opened",
 ]
+
+logger = logging.getLogger(__name__)
 
 NAME_LIMIT: Final = 255
 
@@ -300,14 +303,24 @@ class PartitionLog:
     # --- the directory ------------------------------------------------------------------------------------------------
 
     def assign_topic_id(self, topic_id: bytes) -> None:
-        """Say which topic this is the log of; it can be said once."""
-        if self.topic_id is None:
+        """Say which topic this is the log of; it can be said once, and again when a character of it rotted."""
+        if self.topic_id == topic_id:
+            return
+        if self.may_be_of(topic_id):
+            if self.topic_id is not None:
+                logger.warning("%s had a rotten character and is written again", self.directory / PARTITION_METADATA)
             self.partition_directory.replace(PARTITION_METADATA, topic_id_bytes(topic_id))
             self.topic_id = topic_id
-        elif self.topic_id != topic_id:
-            raise InconsistentTopicId(
-                f"{self.directory} belongs to topic id {uuid_to_text(self.topic_id)}, not {uuid_to_text(topic_id)}"
-            )
+            return
+        known = uuid_to_text(self.topic_id) if self.topic_id is not None else "none"
+        raise InconsistentTopicId(f"{self.directory} belongs to topic id {known}, not {uuid_to_text(topic_id)}")
+
+    def may_be_of(self, topic_id: bytes) -> bool:
+        """Whether this is the log of that topic: it says so, or nobody has said, or its id is that one but for one
+        character. Ids are drawn from 122 bits: no two topics are as close as that, a bit that rotted is."""
+        if self.topic_id is None or self.topic_id == topic_id:
+            return True
+        return sum(a != b for a, b in zip(uuid_to_text(self.topic_id), uuid_to_text(topic_id), strict=True)) == 1
 
     def rename_directory(self, name: str) -> Path:
         """Give the log's directory another name, on the disk when it returns; the log goes on there."""

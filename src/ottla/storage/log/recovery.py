@@ -13,8 +13,8 @@
 3. Offsets follow each other without a gap, unless the topic is compacted, or was up to `compacted_up_to`. A gap that
    compaction did not make is where a crash lost the end of a segment but kept the next: the row ends there.
 4. A missing index, a missing or damaged snapshot, a damaged epoch file cost time, never records. A lost log start is
-   known from the first leader epoch. A damaged partition.metadata is refused: not ours to guess. Messages of old
-   formats are converted first (old_formats.py).
+   known from the first leader epoch. A damaged partition.metadata is written again when somebody knows a topic of that
+   name. Messages of old formats are converted first (old_formats.py).
 5. Doing it again, at once or after a crash in the middle, changes nothing more.
 6. After a sync that failed (`is_suspect`) the kernel may show bytes that are not on the disk, and say yes to the next
    sync without writing them. So what was read from the recovery point on is written again, and synced, before
@@ -33,6 +33,7 @@ from ottla.errors import CorruptMessage
 from ottla.records import BatchInfo
 from ottla.storage.compaction.swap import FileName, resolve_leftovers
 from ottla.storage.directory.checkpoints import MalformedCheckpoint, read_topic_id
+from ottla.storage.directory.checksums import has_rotted, read_checksums
 from ottla.storage.files import Files
 from ottla.storage.log.leader_epochs import LEADER_EPOCHS, EpochEntry, LeaderEpochs
 from ottla.storage.log.segment_limits import create_segment, jitter_ms, limits_of, remove_segment_files
@@ -76,6 +77,7 @@ class LogLoader:
         compacted_up_to: int,
         log_start_is_known: bool = True,
         is_suspect: bool = False,
+        high_watermark: int = 0,
     ) -> None:
         self.directory = directory
         self.topic_partition = topic_partition
@@ -100,6 +102,7 @@ class LogLoader:
         self._log_start_is_known = log_start_is_known
         self._compacted_up_to = END_OF_OFFSETS if settings.is_compacted else compacted_up_to
         self._synced_up_to = recovery_point  # also when it is read from further back
+        self._high_watermark = high_watermark
         self._expected_offset = 0
         self._epochs_on_disk: tuple[EpochEntry, ...] | None = ()
         self._is_damaged = False
@@ -113,7 +116,7 @@ class LogLoader:
         if self._may_be_old():
             names = yield from self._convert_old(names)
         earliest = self.epochs.earliest
-        yield from self._reindex_missing(names)
+        yield from self._reindex_doubtful(names)
         self.log_end_offset = yield from self._find_end(names)
         if not self._log_start_is_known and earliest is not None:
             # The epochs move with the log start, and before it: deleted records must not come back.
@@ -164,15 +167,20 @@ class LogLoader:
         for orphan in {name.base_offset for name in names if name.kind != SUFFIX} - bases:
             remove_segment_files(self._files, self.directory, orphan)
 
-    def _reindex_missing(self, names: list[FileName]) -> Iterator[int]:
-        """Those from the recovery point on get new indexes anyway."""
+    def _reindex_doubtful(self, names: list[FileName]) -> Iterator[int]:
+        """Indexes that are missing or rotten; those from the recovery point on get new ones anyway."""
         present = {(name.base_offset, name.kind) for name in names}
+        checksums = read_checksums(self._files, self.directory)
         for segment in self.segments if self._is_clean else self._trusted():
             is_whole = {(segment.base_offset, kind) for kind in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)} <= present
             if not is_whole:
                 logger.warning("an index of %s is missing and is built anew", segment.path)
-                self._reindex(segment)
-                yield segment.base_offset
+            elif has_rotted(self._files, segment.aborted_index.path, checksums.get(segment.aborted_index.path.name)):
+                logger.warning("%s has rotted and is built anew from the records", segment.aborted_index.path)
+            else:
+                continue
+            self._reindex(segment)
+            yield segment.base_offset
 
     def _reindex(self, segment: Segment) -> None:
         reindex(
@@ -218,6 +226,9 @@ class LogLoader:
         """Read everything from the recovery point on."""
         doubtful = self.segments.values(self.recovery_point)
         first = doubtful[0]
+        if first.base_offset < self.recovery_point < self._high_watermark:
+            # A flush writes down the last offset that it synced (log_end.py, 1): the batch of that one is synced, too.
+            self._synced_up_to = self.recovery_point + 1
         self._expected_offset = first.base_offset
         self.epochs.truncate_from_end(first.base_offset)
         yield from self._producers_at(first.base_offset)
@@ -380,12 +391,10 @@ class LogLoader:
                 known = epoch
 
     def _read_topic_id(self) -> bytes | None:
-        """None also when the power failed before it was on the disk: who knows the topic says it again."""
+        """None also when it rotted, or the power failed too early: who knows a topic of that name says it again."""
         try:
             return read_topic_id(self._files, self.directory)
         except MalformedCheckpoint as error:
-            if self._is_clean:
-                raise
             logger.warning("nobody knows which topic %s belongs to: %s", self.topic_partition, error)
             return None
 

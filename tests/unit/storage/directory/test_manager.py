@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
@@ -649,19 +650,37 @@ def test_a_directory_that_fails_at_the_start_leaves_the_others(files: MemoryFile
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 40, b"version: 0\ntopic_id: ?", b"\xff\xfe"])
-def test_a_log_whose_topic_cannot_be_read_is_offline_and_only_it(content):
+def test_a_log_whose_topic_cannot_be_read_is_opened_and_told_again(content):
     files = MemoryFiles()
     logs = started(files, A)
     for number in range(3):
         append(create(logs, number))
     logs.close()
     path = A / "t-1" / "partition.metadata"
+    written = files.read_bytes(path)
     files.replace_bytes(path, content)
     logs = started(files, A)
-    assert {log.topic_partition for log in logs.logs()} == {name(0), name(2)}
-    with pytest.raises(KafkaStorageError, match=r"partition\.metadata"):
-        logs.log(name(1))
-    with pytest.raises(KafkaStorageError, match=r"partition\.metadata"):
-        create(logs, 1)
-    assert files.read_bytes(path) == content, "it is somebody's, and kept as it is"
+    assert {log.topic_partition for log in logs.logs()} == {name(0), name(1), name(2)}
+    assert logs.log(name(1)).topic_id is None
+    create(logs, 1)
+    assert files.read_bytes(path) == written
     assert not logs.failures()
+
+
+def test_a_table_that_rotted_is_told_from_one_that_was_written():
+    now_ms = count(1_000)
+    files = MemoryFiles(now_ms=lambda: next(now_ms))
+    logs = started(files, A)
+    append(create(logs, 0))
+    logs.close()
+    path = A / "log-start-offset-checkpoint"
+    files.replace_bytes(path, b"0\n1\nt 0 0\n")
+    logs = started(files, A)
+    assert not logs.directories[0].is_damaged(path.name), "somebody else wrote it"
+    logs.close()
+    logs.directories[0].write(path.name, {name(0): 0})
+    files.flip_bit(path, 8 * (files.size(path) - 2))
+    logs = started(files, A)
+    assert logs.directories[0].is_damaged(path.name), "t 0 0 became t 0 1, and nobody wrote it"
+    assert logs.log(name(0)).log_start_offset == 0
+    assert logs.log(name(0)).log_end_offset > 0

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.storage.files import DiskFiles
-from ottla.storage.index.aborted_index import SEARCH_ENTRIES, AbortedIndex, AbortedSearch, AbortedTransaction
+from ottla.storage.index.aborted_index import AbortedIndex, AbortedSearch, AbortedTransaction
 from ottla.storage.index.sparse_index import CorruptIndex
 from ottla.testing.files import MemoryFiles
 
@@ -65,7 +65,7 @@ def test_a_marker_that_does_not_follow_is_refused() -> None:
 
 
 def test_a_search_stops_where_the_stable_offset_reaches_the_bound() -> None:
-    transactions = numbered(3 * SEARCH_ENTRIES)
+    transactions = numbered(800)
     index = opened(packed(transactions))
     assert index.collect(BASE + 12, BASE + 22) == AbortedSearch([transactions[1], transactions[2]], True)
     assert index.collect(BASE, 10**9) == AbortedSearch(transactions, False)
@@ -92,6 +92,16 @@ def test_a_flush_also_keeps_the_name_of_a_new_file() -> None:
     index.flush()
     files.crash("nothing")
     assert AbortedIndex(files, PATH, BASE).transactions() == numbered(1)
+
+
+def test_what_rots_in_the_file_does_not_reach_readers_of_what_was_appended_or_read() -> None:
+    files = MemoryFiles()
+    written = AbortedIndex(files, PATH, BASE)
+    written.append(numbered(1)[0])
+    read = AbortedIndex(files, PATH, BASE)
+    assert read.transactions() == numbered(1)
+    files.flip_bit(PATH, 8 * 9)
+    assert written.transactions() == read.transactions() == numbered(1)
 
 
 def test_every_byte_cut_is_refused_or_opens_as_the_right_prefix() -> None:
