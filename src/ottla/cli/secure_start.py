@@ -7,10 +7,13 @@
    clients trust (ssl.truststore.location), client.properties has that.
 3. Every listener is SASL_SSL with SCRAM, access rules are on and nobody but admin has any, metrics over HTTP want the
    same login. A setting that contradicts this ends the start: what is called secure is.
-4. The password is printed once, when the broker serves for the first time: a start that fails before that leaves a line
-   in client.properties, and the next one prints it. It is in client.properties, which only its owner can read; who
-   removes that file gets a new password at the next start.
-5. A data directory that was secured does not open without a lock by mistake: that takes --insecure.
+4. The password is printed once, when the broker serves for the first time, and only on a terminal: a log that a
+   supervisor keeps is read by others. A start that fails before that leaves a line in client.properties, and the next
+   one prints it. It is in client.properties, which only its owner can read; who removes that file gets a new password
+   at the next start.
+5. The data directories are for their owner alone (0700), and so is every file that is made from then on: the metadata
+   has the keys of all users, the logs have everybody's records.
+6. A data directory that was secured does not open without a lock by mistake: that takes --insecure.
 """
 
 from __future__ import annotations
@@ -66,15 +69,16 @@ class Secured:
         key = (self.directory / TOKEN_KEY).read_text("utf-8").strip()
         return settings.replaced({"delegation.token.secret.key": key})
 
-    def served_at(self, bootstrap_servers: str) -> list[str]:
+    def served_at(self, bootstrap_servers: str, *, is_terminal: bool) -> list[str]:
         """The broker serves: client.properties says where, and these lines say what to do."""
         self._write_servers(bootstrap_servers)
         try_it = f"ottla topic list --command-config {self.client_file}"
         if not self.is_new:
             return [f"ottla: locked; for example: {try_it}"]
+        shown = f"password {self.password}  (shown this once; {self.client_file} has it)"
         return [
             "ottla: locked with TLS, logins and access rules; made for it, once:",
-            f"ottla:   user {ADMIN}, password {self.password}  (shown this once; {self.client_file} has it)",
+            f"ottla:   user {ADMIN}, {shown if is_terminal else f'its password is in {self.client_file}'}",
             f"ottla:   for example: {try_it}",
         ]
 
@@ -94,11 +98,9 @@ def directory_of(settings: BrokerSettings) -> Path:
 
 def secure(settings: BrokerSettings, now: datetime.datetime) -> Secured:
     """Make in the first data directory what is not there yet."""
+    for path in settings.data_directories:
+        _make_private(path.absolute())
     directory = directory_of(settings)
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Failure(f"cannot make {directory}: {error.strerror}. Choose another directory with --data.") from None
     if not _has_certificate(settings, except_for=directory / SERVER):
         ensure_certificates(directory, hosts_of([*settings.endpoints, *settings.advertised_endpoints]), now)
     if not (directory / TOKEN_KEY).exists():
@@ -111,6 +113,16 @@ def secure(settings: BrokerSettings, now: datetime.datetime) -> Secured:
     text = properties_text(_client_settings(settings, password), "how clients reach this broker as admin")
     write_secret(file, text + NOT_SHOWN)
     return Secured(directory, password, is_new=True)
+
+
+def _make_private(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        directory.chmod(0o700)
+    except OSError as error:
+        raise Failure(
+            f"cannot make {directory} for this user alone: {error.strerror}. Choose another directory with --data."
+        ) from None
 
 
 def _client_settings(settings: BrokerSettings, password: str) -> dict[str, str]:

@@ -2,7 +2,9 @@
 
 import errno
 import logging
+import os
 import stat
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -40,6 +42,13 @@ def _keep_logging():
     root.setLevel(level)
 
 
+@pytest.fixture(autouse=True)
+def _keep_umask():
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture
 def data(tmp_path):
     return tmp_path / "data"
@@ -53,7 +62,7 @@ def settings_of(data, *words):
     return read_settings(options(data, "--secure", *words), {})[0]
 
 
-def start(data, *words, info=None):
+def start(data, *words, info=None, is_terminal=False):
     """Run the command; returns the users the server was given."""
     seen = {}
 
@@ -61,7 +70,9 @@ def start(data, *words, info=None):
         seen.update(users=first_users, settings=settings)
         ready(info or Info())
 
-    assert run_start(options(data, *words), {}, serve) == OK
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+        assert run_start(options(data, *words), {}, serve) == OK
     return seen
 
 
@@ -75,13 +86,13 @@ def names_in(path):
 
 
 def test_the_first_start_makes_everything_and_prints_the_password_once(data, capsys):
-    (admin,) = start(data, "--secure")["users"]
+    (admin,) = start(data, "--secure", is_terminal=True)["users"]
     assert sorted(each.name for each in data.iterdir()) == MADE
     printed = capsys.readouterr().out
     assert f"user admin, password {admin.password} " in printed
     assert printed.splitlines()[-1].startswith("ottla: broker 0 is ready at 127.0.0.1:9092")
     assert (admin.name, admin.replace) == ("admin", True)
-    (same,) = start(data, "--secure")["users"]
+    (same,) = start(data, "--secure", is_terminal=True)["users"]
     assert (same.password, same.replace) == (admin.password, False)
     assert admin.password not in capsys.readouterr().out
 
@@ -100,10 +111,10 @@ def test_a_first_start_that_fails_leaves_the_password_to_be_printed_by_the_next_
     fail_to_start(data)
     fail_to_start(data)
     assert "password" not in capsys.readouterr().out
-    (admin,) = start(data, "--secure")["users"]
+    (admin,) = start(data, "--secure", is_terminal=True)["users"]
     assert f"user admin, password {admin.password} " in capsys.readouterr().out
     assert "no broker has served" not in (data / "client.properties").read_text()
-    start(data, "--secure")
+    start(data, "--secure", is_terminal=True)
     assert admin.password not in capsys.readouterr().out
 
 
@@ -121,7 +132,36 @@ def test_a_new_password_is_set_by_the_first_start_that_serves(data):
 def test_only_the_owner_reads_what_is_secret(data):
     start(data, "--secure")
     modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in data.iterdir()}
-    assert modes == dict.fromkeys(MADE, 0o600) | {"ca.pem": 0o644}
+    assert modes == dict.fromkeys(MADE, 0o600) | {"ca.pem": modes["ca.pem"]}, "an authority's certificate is no secret"
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+
+
+def test_everything_that_a_secured_broker_makes_is_for_its_owner(data):
+    data.mkdir(mode=0o755)
+
+    async def serve(settings, *, ready, stop, first_users=()):
+        (data / "orders-0").mkdir()
+        (data / "orders-0" / "00000000000000000000.log").touch()
+        ready(Info())
+
+    assert run_start(options(data, "--secure"), {}, serve) == OK
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    assert stat.S_IMODE((data / "orders-0").stat().st_mode) == 0o700
+    assert stat.S_IMODE((data / "orders-0" / "00000000000000000000.log").stat().st_mode) == 0o600
+
+
+def test_the_password_is_printed_on_a_terminal_only(data, capsys):
+    (admin,) = start(data, "--secure")["users"]
+    printed = capsys.readouterr().out
+    assert admin.password not in printed
+    assert f"user admin, its password is in {data / 'client.properties'}" in printed
+
+
+def test_a_secret_in_the_arguments_is_warned_of(data):
+    _, notes = read_settings(options(data, "--set", "ssl.keystore.password=geheim"), {})
+    assert any("list of processes" in note for note in notes)
+    assert not any("geheim" in note for note in notes)
+    assert not read_settings(options(data, "--set", "num.partitions=3"), {})[1]
 
 
 def test_the_client_file_is_in_javas_form(data):

@@ -7,7 +7,7 @@ import sys
 
 from tests.patience import HANG_S
 
-BROKER_MODULES = 282
+BROKER_MODULES = 283
 """Of ours, up to the first answers. Whoever loads more at the start says why it cannot come later. (The native reader
 of frames and the file that chooses it, and answers that leave in the next turn: every connection needs them;
 metrics have a file for each kind of thing that is counted; settings of share groups are settings of the broker; the

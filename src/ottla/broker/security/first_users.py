@@ -16,12 +16,12 @@ from ottla.cluster.credentials import ITERATIONS_AT_MOST, MECHANISMS, Mechanism,
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import ScramKey
 from ottla.light_dataclasses import dataclass, field
+from ottla.net.sasl.scram import SALT_BYTES
 from ottla.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
 
-SALT_BYTES: Final = 16
 SCRAM_SHA_512: Final = MECHANISMS[2]
 
 

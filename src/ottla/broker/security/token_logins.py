@@ -16,14 +16,13 @@ from ottla.broker.security.delegation_tokens import split_principal
 from ottla.clock import Clock
 from ottla.cluster.delegation_tokens import TokenRules, token_in
 from ottla.cluster.image import ClusterImage
-from ottla.net.sasl.scram import ITERATIONS_AT_LEAST, ScramKeys, scram_keys
+from ottla.net.sasl.scram import ITERATIONS_AT_LEAST, SALT_BYTES, ScramKeys, scram_keys
 from ottla.net.sasl.scram_server import Credential
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
 KEYS_KEPT: Final = 1_000
-SALT_BYTES: Final = 20
 
 
 class TokenLogins:

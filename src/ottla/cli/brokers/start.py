@@ -14,6 +14,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -128,8 +129,8 @@ async def _run(supervisor: Supervisor, directory: Path, secured: Secured | None,
     _stop_on_signals(stop, supervisor.kill)
 
     def ready(status: Status) -> None:
-        for line in [] if secured is None else secured.served_at(status.bootstrap_servers):
-            print(line)
+        if secured is not None:
+            print(*secured.served_at(status.bootstrap_servers, is_terminal=sys.stdout.isatty()), sep="\n")
         for line in ready_lines(status, directory):
             print(line, flush=True)
 

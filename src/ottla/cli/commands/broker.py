@@ -314,6 +314,7 @@ def _secured(settings: BrokerSettings) -> Secured:
     from ottla.cli.secure_start import secure
     from ottla.clock import SystemClock
 
+    os.umask(0o077)  # what a process makes for it is for its owner alone, too
     return secure(settings, datetime.fromtimestamp(SystemClock().now_ms() // 1000, UTC))
 
 
@@ -350,8 +351,8 @@ async def _serve(settings: BrokerSettings, serve: Serve, secured: Secured | None
     _stop_on_signals(stop)
 
     def ready(info: Any) -> None:
-        for line in [] if secured is None else secured.served_at(info.bootstrap_servers):
-            print(line)
+        if secured is not None:
+            print(*secured.served_at(info.bootstrap_servers, is_terminal=sys.stdout.isatty()), sep="\n")
         print(ready_line(info, settings), flush=True)
         if secured is None and sys.stdout.isatty():
             print(first_words(info.bootstrap_servers), flush=True)
@@ -489,7 +490,13 @@ def read_settings(options: argparse.Namespace, environment: Mapping[str, str]) -
         raise Failure("--secure and --insecure contradict each other. Leave out the one or the other.")
     variables, notes = _from_environment(environment)
     file = {} if options.config is None else _from_file(options.config)
-    stronger = variables, _from_options(options), _from_pairs(options.set)
+    pairs = _from_pairs(options.set)
+    stronger = variables, _from_options(options), pairs
+    if any(setting.sensitive for setting in map(BrokerSettings.setting_of, pairs) if setting is not None):
+        notes.append(
+            "a secret after --set stands in the list of processes, where everybody on this machine can read it; "
+            "write it into the file of --config"
+        )
     try:
         if options.secure:
             from ottla.cli.secure_start import layered

@@ -16,6 +16,7 @@ from ottla.client.admin.plans import Plan, Question, Route, error_of, raise_erro
 from ottla.errors import OttlaError
 from ottla.light_dataclasses import dataclass, field
 from ottla.light_tuples import NamedTuple
+from ottla.net.sasl.scram import SALT_BYTES
 from ottla.protocol.messages import (
     alter_user_scram_credentials,
     create_delegation_token,
@@ -27,7 +28,6 @@ from ottla.protocol.messages import (
 from ottla.protocol.schema import Message
 
 DEFAULT_ITERATIONS: Final = 4096
-SALT_BYTES: Final = 26
 TOKEN_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 

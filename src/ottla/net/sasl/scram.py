@@ -29,6 +29,8 @@ from ottla.light_dataclasses import dataclass, field
 ITERATIONS_AT_LEAST: Final = 4096
 ITERATIONS_AT_MOST: Final = 100_000
 NONCE_BYTES: Final = 24
+SALT_BYTES: Final = 26
+"""Of all credentials that are made here, by whatever tool: a salt of another length would tell who made it."""
 MESSAGE_LIMIT_BYTES: Final = 65_536
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _CHANNEL: Final = base64.b64encode(b"n,,").decode()

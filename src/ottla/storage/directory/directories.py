@@ -17,8 +17,8 @@
 1. All access goes through a door that closes at the first failure (offline.py); `failure` says why.
 2. Tables that were written are not written again while nothing has changed. A table has one writer at a time, and a job
    that was made before a newer write or a truncation does nothing: the next checkpoint has what it missed.
-3. A table that is cut, rotten, or empty beside logs, is noticed, said in the log and written again. What it said is then found
-   out elsewhere, on the safe side: see FALLBACKS.
+3. A table that is cut, rotten, or empty beside logs, is noticed, said in the log and written again. What it said is
+   then found out elsewhere, on the safe side: see FALLBACKS.
 4. A directory that failed is suspect at the next start (recovery.py, 6), until all its logs are on the disk. The mark
    itself is not synced: a machine that went down shows what is on the disk and nothing else.
 5. Names that are no log's are passed over with a warning, as are those of the topic __cluster_metadata without one.

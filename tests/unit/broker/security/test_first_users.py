@@ -19,7 +19,7 @@ def salt(size):
 
 def test_what_is_kept_is_what_a_login_needs():
     (change,) = changes_for(image(), [FirstUser("admin", "secret")], salt)
-    expected = scram_keys("SCRAM-SHA-512", "secret", salt=b"s" * 16, iterations=16_384)
+    expected = scram_keys("SCRAM-SHA-512", "secret", salt=b"s" * 26, iterations=16_384)
     assert change.key == KEY
     assert (change.credential.salt, change.credential.iterations) == (expected.salt, expected.iterations)
     assert (change.credential.stored_key, change.credential.server_key) == (expected.stored_key, expected.server_key)
