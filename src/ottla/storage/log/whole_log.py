@@ -6,8 +6,9 @@ For whoever needs all of a log, as a coordinator does that is being loaded.
 2. Between two steps the log may change: grow, be compacted, be cut at its start, lie in another directory. A segment
    that was replaced is left, and the batch of the next offset is searched again.
 3. Bytes that are no sound batch come as `Rotten`, and reading goes on where it can be proved that a batch begins: after
-   the length that the rotten batch claims, if a sound batch (or the end of the segment) is there; else where the offset
-   index points to one; else in the next segment. Nothing is changed on the disk.
+   the length that the rotten batch claims, if a sound batch (or the end of the segment) is there; else where a search
+   finds one (segment/damage.py); else where the offset index points to one; else in the next segment. Nothing is
+   changed on the disk.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ottla.records import BatchInfo, RecordBatch
 from ottla.records.layout import HEADER_BYTES, MAGIC
 from ottla.storage.index.sparse_index import CorruptIndex
 from ottla.storage.log.partition_log import PartitionLog
+from ottla.storage.segment.damage import search_sound
 from ottla.storage.segment.segment import Segment
 
 CHUNK_BYTES: Final = 256 * 1024
@@ -146,6 +148,10 @@ class _Chunk:
             if (batch := self._sound_batch(position + size_bytes)) is not None:
                 return position + size_bytes, batch.base_offset
         entry = self._indexed_after(position)
+        known = set() if entry is None else {entry}
+        searched = search_sound(segment.records, position + 1, known, self.next_offset, self._upper_offset() - 1)
+        if searched is not None:
+            return searched
         while entry is not None:
             if (batch := self._sound_batch(entry)) is not None:
                 return entry, batch.base_offset

@@ -5,8 +5,9 @@
     verification.damages                                  # what is between them
 
 1. A batch is damaged when its frame, its CRC or its offsets cannot be right. The stretch goes on to the next batch that
-   can be trusted: where the frame of the damaged one leads to, if a sound batch begins there, else where an entry of
-   the offset index points to. Nothing is searched byte by byte: a record may hold what looks like a batch.
+   can be trusted: where the frame of the damaged one leads to, if a sound batch begins there; else it is searched, byte
+   by byte. A record may hold what looks like a batch: what is found must be sound and be followed by a sound one, by
+   the end, or by a place to which the offset index points (decision 0166).
 2. Neither the offsets of a batch nor its leader epoch are under its CRC. In a log without gaps an offset that does not
    follow is damage; in a compacted one only what goes back is.
 3. It reads and changes nothing. Each chunk is one read and one native walk, so that any thread may take the steps.
@@ -14,17 +15,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Final
 
 from ottla.light_tuples import NamedTuple
 from ottla.records import BatchInfo
-from ottla.records.layout import HEADER_BYTES, MAGIC
+from ottla.records.layout import HEADER_BYTES, MAGIC, MAGIC_AT
 from ottla.storage.index.offset_index import OffsetPosition
 from ottla.storage.index.sparse_index import INT32_MAX
 from ottla.storage.segment.records_file import RecordsFile, SoundBatches
 
 NEVER_TORN: Final = 2**63 - 1
+SEARCH_BYTES: Final = 4 << 20  # behind that the offset index is the only guide
+MAGIC_BYTE: Final = bytes([MAGIC])
 
 
 class Damage(NamedTuple):
@@ -60,12 +63,43 @@ def next_sound(
             found = _sound_at(records, end, offset_min, offset_max)
             if found is not None:
                 return found
-    for entry in entries:
-        if entry.position > position and offset_min <= entry.offset <= offset_max:
-            found = _sound_at(records, entry.position, offset_min, entry.offset)
-            if found is not None:
-                return found
+    behind = [entry for entry in entries if entry.position > position and offset_min <= entry.offset <= offset_max]
+    found = search_sound(records, position + 1, {entry.position for entry in behind}, offset_min, offset_max)
+    if found is not None:
+        return found
+    for entry in behind:
+        found = _sound_at(records, entry.position, offset_min, entry.offset)
+        if found is not None:
+            return found
     return None
+
+
+def search_sound(
+    records: RecordsFile, position: int, known: Set[int], offset_min: int, offset_max: int
+) -> Sound | None:
+    """The first position from which two sound batches follow each other, or one that ends where the file ends or where
+    a batch is `known` to begin. None when there is none within SEARCH_BYTES."""
+    content = records.file.read_at(position, min(SEARCH_BYTES, records.size_bytes - position))
+    at = content.find(MAGIC_BYTE, MAGIC_AT) - MAGIC_AT
+    while 0 <= at <= len(content) - HEADER_BYTES:
+        batch = BatchInfo(content, at)
+        if (
+            HEADER_BYTES <= batch.size_bytes <= records.size_bytes - position - at
+            and offset_min <= batch.base_offset <= batch.last_offset <= offset_max
+            and _leads_on(records, position + at, known, offset_min)
+        ):
+            return Sound(position + at, batch.base_offset)
+        at = content.find(MAGIC_BYTE, at + MAGIC_AT + 1) - MAGIC_AT
+    return None
+
+
+def _leads_on(records: RecordsFile, position: int, known: Set[int], offset_min: int) -> bool:
+    sound = SoundBatches(records, offset_min, position=position)
+    first = next(iter(sound), None)
+    if not first:
+        return False
+    is_known = not known.isdisjoint((position, sound.valid_bytes))
+    return len(first) > 1 or sound.valid_bytes == records.size_bytes or is_known
 
 
 def _sound_at(records: RecordsFile, position: int, offset_min: int, offset_max: int) -> Sound | None:
