@@ -253,7 +253,7 @@ class LogEnd:
         try:
             segment.append(next_offset - 1, batches, buffers)
         except CorruptIndex:
-            self.segments.sound(segment, lambda doubtful: doubtful.indexes.make_ready())
+            self.segments.sound(segment, lambda doubtful: doubtful.make_ready(batches[0].last_offset))
             segment.append(next_offset - 1, batches, buffers)
         self.log_end_offset = next_offset
 

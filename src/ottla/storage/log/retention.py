@@ -87,11 +87,15 @@ def _over_age(log: PartitionLog, now_ms: int) -> list[Segment]:
     limit_ms = log.settings.retention_ms
     if not log.settings.is_deleted or limit_ms < 0:
         return []
-    return _oldest(log, lambda segment, _: now_ms - _latest_ms(log, segment) > limit_ms)
 
+    def is_old(segment: Segment, _: Segment | None) -> bool:
+        latest_ms = log.segments.sound(segment, lambda each: each.largest_timestamp_ms())
+        if now_ms - latest_ms <= limit_ms:
+            return False
+        # An entry of the time index that rotted must not cost a segment that is young.
+        return now_ms - log.segments.sound(segment, lambda each: each.proved_timestamp_ms()) > limit_ms
 
-def _latest_ms(log: PartitionLog, segment: Segment) -> int:
-    return log.segments.sound(segment, lambda each: each.largest_timestamp_ms())
+    return _oldest(log, is_old)
 
 
 def _oldest(log: PartitionLog, is_over: Callable[[Segment, Segment | None], bool]) -> list[Segment]:

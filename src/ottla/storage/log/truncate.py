@@ -76,7 +76,7 @@ class Truncation:
         """Where a log ends that is cut at `offset`: a batch that holds it goes as a whole, because a hole between two
         batches is damage to the next start."""
         segment = self._segments.floor(offset) if offset < self._end.log_end_offset else None
-        found = None if segment is None else segment.translate(offset)
+        found = None if segment is None else self._segments.sound(segment, lambda each: each.translate(offset))
         return offset if found is None else min(offset, found.base_offset)
 
     def truncate_to(self, offset: int, now_ms: int) -> Removed:

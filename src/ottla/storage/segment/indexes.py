@@ -122,6 +122,14 @@ class SegmentIndexes:
         self._bytes_since_entry = 0
         self._is_complete, self.is_ready = False, False
 
+    def drop_from(self, offset: int) -> bool:
+        """Forget entries at `offset` or later, where nothing is written yet: they rotted. Whether there were any."""
+        ends = [index.last_entry.offset for index in (self.offsets, self.times) if len(index)]
+        has_some = max(ends, default=-1) >= offset
+        if has_some:
+            self.truncate_to(offset)
+        return has_some
+
     def found_latest(self, latest: TimestampOffset) -> None:
         """The latest timestamp, by a walk over what the time index does not cover."""
         self._max_timestamp = latest

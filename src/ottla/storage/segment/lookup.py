@@ -114,6 +114,15 @@ class SegmentLookup:
                 return self._record_in(position, batch, latest.timestamp_ms, self._offsets.base_offset)
         raise CorruptIndex(f"{self._times.path} ends with {latest}, which no batch has")
 
+    def prove_ends(self) -> None:
+        """CorruptIndex unless the last entries of both indexes are of batches that are here."""
+        next(self._headers_from(self._offsets.last_entry), None)
+        self.prove_latest()
+
+    def prove_latest(self) -> None:
+        """CorruptIndex unless a batch has the timestamp with which the time index ends."""
+        self._proved_time(self._times.last_entry)
+
     def _record_in(
         self, position: int, batch: BatchInfo, timestamp_ms: int, starting_offset: int
     ) -> FoundOffset | None:

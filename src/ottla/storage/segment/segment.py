@@ -1,7 +1,8 @@
 """One base offset: a records file, its two sparse indexes, and its index of aborted transactions.
 
 1. `append` writes whole batches and feeds the indexes. Whatever can fail is done before or by the write of the records;
-   after it only memory changes. So an append that raises has not happened.
+   after it only memory changes. So an append that raises has not happened. The first one proves the ends of the
+   indexes: an entry that rotted since the segment was closed must not be followed.
 2. `read` returns a slice of the file, whole as to its first batch; the last batch may be cut off, as in Kafka.
 3. Nothing is read at `open`: a clean start of many partitions touches no content. An index is read with the first
    question; an entry that is wrong is CorruptIndex (segment_lookup.py), and `rebuild_indexes` makes a new one.
@@ -15,6 +16,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NoReturn, Protocol
@@ -101,6 +103,7 @@ class Segment:
         self.damages: tuple[Damage, ...] = ()  # as far as somebody has found out
         self._first_timestamp_ms: int | None = None
         self._names_are_new = create
+        self._ends_are_proved = create  # the last entries of the indexes, which the next ones must follow
 
     @classmethod
     def create(
@@ -172,6 +175,14 @@ class Segment:
         timestamp_ms = self.max_timestamp.timestamp_ms
         return timestamp_ms if timestamp_ms >= 0 else self._files.modified_ms(self.path)
 
+    def proved_timestamp_ms(self) -> int:
+        """The same, when records confirm it: for who deletes because of it. CorruptIndex when none does."""
+        try:
+            self._lookup.prove_latest()
+        except CorruptMessage:  # records there are damaged, and nobody can tell
+            return max(self.largest_timestamp_ms(), self._files.modified_ms(self.path))
+        return self.largest_timestamp_ms()
+
     def waited_ms(self, now_ms: int, incoming_timestamp_ms: int) -> int:
         """How old the segment is: in record time if its first batch has one, else since it was made."""
         first_ms = self.first_timestamp_ms
@@ -210,10 +221,27 @@ class Segment:
         if size_bytes:
             raise ValueError(f"the batches for {self.path} and their buffers differ by {size_bytes} bytes")
         if not indexes.is_ready:
-            indexes.make_ready()
+            self.make_ready(batches[0].last_offset)
         start = records.append(buffers)
         indexes.note(batches, start)
         return start
+
+    def make_ready(self, next_offset: int) -> None:
+        """All that could fail when batches from `next_offset` on get their entries."""
+        self.indexes.make_ready()
+        if not self._ends_are_proved:
+            self.indexes.is_ready = False  # until it is proved that they may be followed
+            self._prove_ends(next_offset)
+            self.indexes.make_ready()
+            self._ends_are_proved = True
+
+    def _prove_ends(self, next_offset: int) -> None:
+        """Entries of what is not written yet go; the last ones that are left must be of batches that are there."""
+        is_cut = self.indexes.drop_from(next_offset)
+        with suppress(CorruptMessage):  # records there are damaged, and nobody can tell
+            self._lookup.prove_ends()
+            if is_cut:
+                self.indexes.found_latest(self._lookup.latest_timestamp())
 
     def _refuse_append(self, largest_offset: int, size_bytes: int) -> NoReturn:
         if not 0 <= largest_offset - self.base_offset <= INT32_MAX:

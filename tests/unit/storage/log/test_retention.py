@@ -55,6 +55,24 @@ def test_a_young_segment_keeps_the_older_ones_behind_it() -> None:
     assert gone(log, NOW_MS + HOUR_MS + 5) == []
 
 
+@pytest.mark.parametrize("bit", range(40))
+def test_a_time_that_rotted_in_an_index_costs_no_young_segment(bit: int) -> None:
+    files, now_ms = MemoryFiles(), 1_700_000_000_000
+    segments(opened(files, retention_ms=HOUR_MS), now_ms, now_ms + 1, now_ms + 2).close()
+    path = Path("/data/t-0/00000000000000000000.timeindex")
+    files.flip_bit(path, 8 * (7 - bit // 8) + bit % 8)  # of the latest time of the first segment
+    settings = TopicSettings({"retention.ms": HOUR_MS, "segment.index.bytes": 240})
+    log = open_log(
+        *(Path("/data/t-0"), TopicPartition("t", 0), settings),
+        files=files,
+        now_ms=now_ms,
+        is_clean=True,
+        recovery_point=3,
+    )
+    log.update_high_watermark(log.log_end_offset)
+    assert gone(log, now_ms + 10) == []
+
+
 def test_a_clock_that_jumps_back_deletes_nothing() -> None:
     log = segments(opened(retention_ms=0), NOW_MS, NOW_MS, NOW_MS)
     assert gone(log, 0) == []

@@ -17,6 +17,7 @@ from ottla.values import TopicPartition
 
 DIRECTORY = Path("/data/t-0")
 ONE_SEGMENT = TopicSettings({"index.interval.bytes": 100})
+WITHOUT_ENTRIES = TopicSettings({})
 NOW_MS = 1_000_000
 COUNT = 12
 
@@ -92,7 +93,88 @@ def test_rot_below_the_recovery_point_costs_only_what_rotted(at: int) -> None:
     assert 5 in refused
     assert found | refused == set(range(COUNT))
     assert not found & refused
-    assert len(refused) <= 3, "records up to the next index entry may go with a broken frame"
+    assert refused == {5}
+
+
+@pytest.mark.parametrize("settings", [ONE_SEGMENT, WITHOUT_ENTRIES], ids=["indexed", "not indexed"])
+def test_what_stands_behind_a_rotten_length_stays_also_beyond_the_recovery_point(settings: TopicSettings) -> None:
+    """Records that were acknowledged since the last checkpoint went with it, and their offsets were given out again."""
+    files = written(settings)
+    rot(files, segment_paths(files)[0], 5, FRAME)
+    log = opened(files, settings, recovery_point=8)
+    assert log.log_end_offset == COUNT
+    assert readable(log) == (set(range(COUNT)) - {5}, {5})
+
+
+@pytest.mark.parametrize("settings", [ONE_SEGMENT, WITHOUT_ENTRIES], ids=["indexed", "not indexed"])
+def test_what_stands_behind_a_sector_of_zeros_stays(settings: TopicSettings) -> None:
+    """Entries of the index that point into the zeros lead nowhere; those behind them, or a search, do."""
+    files = written(settings)
+    begin, end = positions()[5] + 30, positions()[8]
+    files.rot(segment_paths(files)[0], begin, bytes(end - begin))
+    log = opened(files, settings, recovery_point=8)
+    assert log.log_end_offset == COUNT
+    assert readable(log) == (set(range(COUNT)) - {5, 6, 7}, {5, 6, 7})
+
+
+def test_a_batch_inside_of_a_record_is_not_taken_for_one_of_the_log() -> None:
+    files = MemoryFiles()
+    log = opened(files, WITHOUT_ENTRIES)
+    append(log, 0)
+    inner, outer = BatchBuilder(), BatchBuilder()
+    inner.append(NOW_MS, b"key", b"forged")
+    forged = bytearray(inner.close())
+    forged[:8] = (2).to_bytes(8, "big")
+    outer.append(NOW_MS, b"key", bytes(forged))
+    log.append_as_leader(bytearray(outer.close()), leader_epoch=0, now_ms=NOW_MS)
+    begin = log.active.size_bytes
+    append(log, 2)
+    append(log, 3)
+    log.close()
+    path = segment_paths(files)[0]
+    second = scan(files.read_bytes(path), 0, begin)[1]
+    files.flip_bit(path, 8 * (second.position + FRAME) + 3)
+    log = opened(files, WITHOUT_ENTRIES, recovery_point=4)
+    assert readable(log) == ({0, 2, 3}, {1})
+    assert b"forged" not in log.read(2, 1).slice.read()
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+@pytest.mark.parametrize("byte", range(12))
+def test_a_log_is_cut_whatever_rotted_in_its_indexes(kind: str, byte: int) -> None:
+    """A follower that has to cut its log could not, and never followed again."""
+    files = written()
+    files.flip_bit(segment_paths(files)[0].with_suffix(f".{kind}"), 8 * byte + 5)
+    log = opened(files, is_clean=True, recovery_point=COUNT)
+    log.truncate_to(7, NOW_MS)
+    assert log.log_end_offset == 7
+    assert readable(log) == (set(range(7)), set())
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+@pytest.mark.parametrize("byte", range(1, 13))
+@pytest.mark.parametrize("bit", [0, 6])
+def test_a_log_is_appended_to_whatever_rotted_at_the_end_of_its_indexes(kind: str, byte: int, bit: int) -> None:
+    """Records were written and then refused, again and again, because their entry could not follow the rotten one."""
+    files = written()
+    path = segment_paths(files)[0].with_suffix(f".{kind}")
+    files.flip_bit(path, 8 * (files.size(path) - min(byte, files.size(path))) + bit)
+    log = opened(files, is_clean=True, recovery_point=COUNT)
+    for number in range(COUNT, 2 * COUNT):
+        append(log, number)
+    assert readable(log) == (set(range(2 * COUNT)), set())
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+def test_a_log_with_rotten_records_and_indexes_is_appended_to(kind: str) -> None:
+    files = written()
+    path = segment_paths(files)[0]
+    files.flip_bit(path.with_suffix(f".{kind}"), 8 * (files.size(path.with_suffix(f".{kind}")) - 3))
+    rot(files, path, 0, 25)  # the header of the first batch claims offsets that are not there
+    log = opened(files, is_clean=True, recovery_point=COUNT)
+    for number in range(COUNT, 2 * COUNT):
+        append(log, number)
+    assert log.log_end_offset == 2 * COUNT
 
 
 def test_a_torn_end_is_still_cut() -> None:
