@@ -112,7 +112,8 @@ class Verification:
             position = self._positions[directory.path] = read_position(directory.files, _path(directory))
         now_ms = self._clock.now_ms()
         if position.is_over:
-            if now_ms - position.began_ms < self._broker.settings.ottla_verify_interval_ms:
+            # A clock that was set right may have been far ahead when the last one began.
+            if 0 <= now_ms - position.began_ms < self._broker.settings.ottla_verify_interval_ms:
                 return
             position.began_ms, position.ended_ms, position.next_log = now_ms, now_ms - 1, None
         for partition in self._following(directory, position):
@@ -139,7 +140,10 @@ class Verification:
             return
         self._saved_ms = now_ms
         content = position.to_bytes()
-        await self._off_loop(lambda: directory.files.replace_bytes(_path(directory), content))
+        try:
+            await self._off_loop(lambda: directory.files.replace_bytes(_path(directory), content))
+        except (OttlaError, OSError) as error:  # a full disk is no reason not to look at what is on it
+            log.warning("how far the verification of %s is could not be written down: %s", directory.path, error)
 
     async def _verify(self, partition: Partition) -> None:
         """All segments of a log, as they are when their turn comes."""
