@@ -28,7 +28,9 @@ from ottla.simulation.ensemble import Ensemble
 from ottla.simulation.loop import SimulationLoop
 from ottla.simulation.machine import Machine
 from ottla.simulation.network import SimulatedNetwork, Weather
+from ottla.simulation.rot import Rots
 from ottla.simulation.timeline import Timeline
+from ottla.storage.segment.damage import Damage
 from ottla.testing.files import Keep
 from ottla.values import random_uuid, uuid_to_text
 
@@ -98,6 +100,7 @@ class SimulatedCluster:
             number: self._seat(number, {**SETTINGS, **fitting, **(settings or {})}) for number in range(brokers)
         }
         self.clients: list[Machine] = []
+        self.rots = Rots(self)
         self.deaths: list[str] = []  # processes that ended by themselves, and why
 
     def _seat(self, number: int, settings: Mapping[str, object]) -> Seat:
@@ -157,12 +160,14 @@ class SimulatedCluster:
         self.loop.call_later(RESTART_S, self.restart, number)
 
     def repair(self) -> None:
-        """What an administrator does when all is over: wall clocks are set right, and a broker whose log says that it
-        must be started again, because the disk failed under its metadata, is."""
+        """What an administrator does when all is over: wall clocks are set right, rotten files that only he can restore
+        are restored, and a broker whose log says that it must be started again, because the disk failed under its
+        metadata, is."""
+        restored = self.rots.restore_topic_ids()
         for number, seat in self.seats.items():
             seat.machine.clock.set_right()
             link = None if seat.server is None else seat.server.broker.link
-            if isinstance(link, AloneLink) and link.needs_restart:
+            if number in restored or (isinstance(link, AloneLink) and link.needs_restart):
                 self.kill(number)
                 self.restart(number)
 
@@ -242,6 +247,12 @@ class SimulatedCluster:
     async def ready(self) -> None:
         """Wait until every broker runs."""
         await _until(lambda: len(self.servers()) == len(self.seats))
+
+    def damage_at(self, topic: str, partition: int, offset: int) -> Damage | None:
+        """What the only broker says that it cannot read there; None where there are others that must repair it."""
+        copies = self.replicas(topic, partition) if len(self.seats) == 1 else {}
+        damages = [damage for copy in copies.values() for segment in copy.log.segments for damage in segment.damages]
+        return next((damage for damage in damages if damage.first_offset <= offset < damage.next_offset), None)
 
     def committed_bytes(self, topic: str, partition: int) -> dict[int, bytes]:
         """What every copy holds below its high watermark."""

@@ -46,6 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--run", type=Path, metavar="FILE", dest="file", help="run what --save has written")
     parser.add_argument("--brokers", type=int, choices=(1, 3), help="drawn from the seed by default")
     parser.add_argument("--loads", metavar="NAMES", help="these workloads only, with commas; drawn by default")
+    parser.add_argument("--faults", metavar="KINDS", help="these kinds in every run, beside what the seed draws")
     parser.add_argument("--short", action="store_true", help="histories of a few seconds, as in `make test`")
     parser.add_argument("--jobs", type=int, metavar="N", help="run seeds on so many processes")
     parser.add_argument("--report", type=Path, metavar="FILE", help="keep what was found, and go on from there")
@@ -93,6 +94,7 @@ def _run_campaign(options: argparse.Namespace) -> int:
         "is_short": options.short,
         "brokers": options.brokers,
         "loads": options.loads.split(",") if options.loads else None,
+        "faults": _kinds(options),
         "shown": options.show,
     }
     total = len(seeds) if isinstance(seeds, Sized) else None
@@ -127,7 +129,21 @@ def _runs(options: argparse.Namespace) -> Iterator[Callable[[], Result]]:
         drawn = (Plan.short if options.short else Plan.drawn)(seed, options.brokers)
         if options.loads:
             drawn = replace(drawn, loads=tuple(options.loads.split(",")))
+        if kinds := _kinds(options):
+            drawn = drawn.with_kinds(kinds)
         yield lambda drawn=drawn: run_plan(drawn, is_watched=is_watched)  # type: ignore[misc]
+
+
+def _kinds(options: argparse.Namespace) -> list[str] | None:
+    """The kinds of faults that every run must have."""
+    if not options.faults:
+        return None
+    from ottla.simulation.fault import LONGEST_S
+
+    kinds: list[str] = options.faults.split(",")
+    if unknown := [kind for kind in kinds if kind not in LONGEST_S]:
+        raise SystemExit(f"there is no fault {', '.join(unknown)}; there are {', '.join(LONGEST_S)}")
+    return kinds
 
 
 def _seeds(options: argparse.Namespace) -> Iterable[int]:

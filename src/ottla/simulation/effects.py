@@ -113,6 +113,19 @@ async def fail_disk(cluster: SimulatedCluster, fault: Fault) -> None:
     files.mend()
 
 
+async def rot(cluster: SimulatedCluster, fault: Fault) -> None:
+    """Bytes that were synced become others, while the broker runs, after a stop in order, or after kill -9."""
+    down = fault.named["down"]
+    if down == "stop":
+        await cluster.stop(fault.broker)
+    elif down == "kill":
+        cluster.kill(fault.broker)
+    struck = cluster.rots.strike(fault)
+    cluster.timeline.add(f"broker {fault.broker}", "no rot" if isinstance(struck, str) else "rotted", str(struck))
+    if down != "no":
+        await _come_back(cluster, fault)
+
+
 async def jump_wall_clock(cluster: SimulatedCluster, fault: Fault) -> None:
     """Wall time jumps, and stays there."""
     cluster.seats[fault.broker].machine.clock.jump_wall(fault.number("jump_ms"))

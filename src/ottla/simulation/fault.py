@@ -25,6 +25,22 @@ ENSEMBLE: Final = -1  # as the other side of a partition
 LEADER: Final = "leader"  # the parameter of a fault that hits whoever leads then; `broker` when nobody does
 PEERS: Final[Parameters] = (("from", "peers"),)
 TAKES_AWAY: Final = ("kill", "stop", "power", "pause", "isolate")
+BIT_ROT: Final = "bit-rot"
+# Drawn apart from the others: seeds that became tests keep what they had drawn.
+LATER_KINDS: Final = (BIT_ROT,)
+LATER_PART: Final = 1 / 12  # of all seeds, for each of them
+RECORDS: Final = "records"
+ROT_PARTS: Final[Mapping[str, int]] = {  # what rots, see rot.py, and how often each is drawn
+    RECORDS: 12,
+    "offset-index": 2,
+    "time-index": 1,
+    "aborted-index": 1,
+    "producers": 2,
+    "epochs": 1,
+    "tables": 2,
+    "topic-id": 1,
+    "position": 1,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +105,12 @@ def draw_faults(
         fault = replace(fault, duration_s=round(fault.duration_s * scale, 6))
         faults.append(_aimed(random, fault) if random.random() < aim else fault)
     return faults
+
+
+def later_kinds(seed: int) -> tuple[str, ...]:
+    """What the seed has beside the kinds of faults that were there first."""
+    random = Random(f"later kinds {seed}")
+    return tuple(kind for kind in LATER_KINDS if random.random() < LATER_PART)
 
 
 def _chain(random: Random, at_s: float, leaving_kinds: Sequence[str], brokers: int, session_s: float) -> list[Fault]:
@@ -170,6 +192,14 @@ def _session(random: Random, broker: int, brokers: int) -> Mapping[str, Paramete
     return {"after_commit": random.random() < 0.5}
 
 
+def _rot(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
+    """Which file and which byte of it can only be chosen when it happens."""
+    (part,) = random.choices(list(ROT_PARTS), list(ROT_PARTS.values()))
+    picks = {name: round(random.random(), 6) for name in ("topic", "file", "place", "byte")}
+    how, down = random.choice(("bit", "bit", "byte", "zeros")), random.choice(("no", "no", "stop", "kill"))
+    return {"part": part, "how": how, "bit": random.randrange(8), "down": down, **picks}
+
+
 LONGEST_S: Final[Mapping[str, float]] = {
     "kill": 10.0,
     "restart": 0.0,  # killed, and started at once
@@ -191,8 +221,9 @@ LONGEST_S: Final[Mapping[str, float]] = {
     "half-open": 0.0,
     "hold": 30.0,
     "slow": 10.0,
+    BIT_ROT: 5.0,  # the broker is down, in some of them
 }
-KINDS: Final = tuple(LONGEST_S)
+KINDS: Final = tuple(kind for kind in LONGEST_S if kind not in LATER_KINDS)
 DRAWN: Final[Mapping[str, Callable[[Random, int, int], Mapping[str, Parameter]]]] = {
     "kill-at-disk": _strike,
     "power-at-disk": _strike,
@@ -208,4 +239,5 @@ DRAWN: Final[Mapping[str, Callable[[Random, int, int], Mapping[str, Parameter]]]
     "half-open": _pick,
     "hold": _pick,
     "slow": _slow,
+    BIT_ROT: _rot,
 }

@@ -5,7 +5,8 @@
 1. What happens is the list (fault.py); nothing is drawn here. Who leads when a fault comes that is aimed at a leader
    is asked then.
 2. What only an administrator mends is mended at the end (`repair`): a broker whose clock is hours away may refuse what
-   clients send, for good, and one whose disk failed under its metadata changes nothing more.
+   clients send, for good, one whose disk failed under its metadata changes nothing more, and a log whose
+   partition.metadata rotted is offline until somebody restores the file.
 3. Every fault is written into the history and the timeline, with the moment of its beginning and of its end.
 4. With `replicated` durability a cluster promises nothing when as many machines lose power together as must have a
    record, so there what takes unsynced bytes away is skipped unless all copies are in sync. Nothing else depends on
@@ -21,7 +22,7 @@ from typing import Final
 from ottla.light_dataclasses import replace
 from ottla.simulation import effects, network_effects
 from ottla.simulation.cluster import SimulatedCluster
-from ottla.simulation.fault import KINDS, LEADER, Fault
+from ottla.simulation.fault import BIT_ROT, KINDS, LEADER, Fault
 from ottla.simulation.history import History
 
 __all__ = ["EFFECTS", "KINDS", "Faults"]
@@ -47,6 +48,7 @@ EFFECTS: Final[dict[str, Callable[[SimulatedCluster, Fault], Awaitable[None]]]] 
     "half-open": network_effects.open_half,
     "hold": network_effects.hold,
     "slow": network_effects.slow,
+    BIT_ROT: effects.rot,
 }
 LOSES_UNSYNCED: Final = ("power", "power-at-disk", "disk-fail")
 NEEDS_DURABLE: Final = ("power-all",)

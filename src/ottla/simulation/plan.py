@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from random import Random
+from typing import Final
 
-from ottla.light_dataclasses import dataclass
-from ottla.simulation.fault import KINDS, Fault, draw_faults
+from ottla.light_dataclasses import dataclass, replace
+from ottla.simulation.fault import BIT_ROT, KINDS, LATER_KINDS, Fault, draw_faults, later_kinds
 from ottla.simulation.swarm import drawn_values
 from ottla.simulation.workloads import share_groups
 from ottla.simulation.workloads.names import ALL_LOADS, ALWAYS, LOADS, later_loads
 from ottla.simulation.workloads.tempo import Tempo
 from ottla.simulation.workloads.zombies import CLIENT_KINDS, draw_client_faults
+
+ROTS: Final = 6  # in a run, on average
+# A pass over all records begins so often that rot is found within the run; what is below a recovery point may rot.
+ROT_PERIODS: Final[Mapping[str, int]] = {
+    "ottla.verify.interval.ms": 500,
+    "log.flush.offset.checkpoint.interval.ms": 200,
+}
 
 
 @dataclass(frozen=True)
@@ -53,7 +62,7 @@ class Plan:
     @classmethod
     def drawn(cls, seed: int, brokers: int | None = None) -> Plan:
         """See swarm.py."""
-        return cls(**drawn_values(seed, brokers))
+        return cls(**drawn_values(seed, brokers)).with_kinds(later_kinds(seed))
 
     @classmethod
     def short(cls, seed: int, brokers: int | None = None) -> Plan:
@@ -79,13 +88,13 @@ class Plan:
             after_s=0.5,
             session_s=1.5,
             lag_s=1.5,
-        )
+        ).with_kinds(later_kinds(seed))
 
     def faults(self) -> list[Fault]:
         """The faults of this seed: of brokers, and of clients."""
         of_brokers = draw_faults(
             Random(f"faults {self.seed}"),
-            kinds=self.kinds,
+            kinds=[kind for kind in self.kinds if kind not in LATER_KINDS],
             brokers=self.brokers,
             work_s=self.work_s,
             pause_s=self.fault_pause_s,
@@ -94,14 +103,47 @@ class Plan:
             chains=self.chains,
             session_s=self.session_s,
         )
-        return of_brokers + draw_client_faults(
-            Random(f"clients {self.seed}"),
-            self.client_kinds,
-            self.work_s,
-            self.fault_scale,
-            aim=self.client_aim,
-            member_s=self.member_s,
+        return (
+            of_brokers
+            + self._rots()
+            + draw_client_faults(
+                Random(f"clients {self.seed}"),
+                self.client_kinds,
+                self.work_s,
+                self.fault_scale,
+                aim=self.client_aim,
+                member_s=self.member_s,
+            )
         )
+
+    def _rots(self) -> list[Fault]:
+        """Drawn apart: the other faults of a seed are the same with and without."""
+        kinds = [kind for kind in self.kinds if kind == BIT_ROT]
+        began_s = self.work_s / 4  # nothing can rot before something is synced
+        rots = draw_faults(
+            Random(f"bit rot {self.seed}"),
+            kinds=kinds,
+            brokers=self.brokers,
+            work_s=self.work_s - began_s,
+            pause_s=self.work_s / ROTS,
+            scale=self.fault_scale,
+        )
+        return [replace(fault, at_s=round(fault.at_s + began_s, 6)) for fault in rots]
+
+    def _rot_settings(self) -> dict[str, object]:
+        """Of brokers whose disks rot: they look often, have several segments, and entries in their indexes."""
+        settings: dict[str, object] = {name: int(value * self.pace) for name, value in ROT_PERIODS.items()}
+        if self.segment_bytes:
+            settings["log.index.interval.bytes"] = self.segment_bytes // 4
+        return settings
+
+    def with_kinds(self, kinds: Sequence[str]) -> Plan:
+        """The same with these kinds of faults, too."""
+        changed = replace(self, kinds=tuple(dict.fromkeys((*self.kinds, *kinds))))
+        if BIT_ROT in kinds and not self.segment_bytes:
+            segment_bytes = Random(f"segments that rot {self.seed}").choice((0, 300, 1_000))
+            changed = replace(changed, segment_bytes=segment_bytes)
+        return changed
 
     def tempo(self) -> Tempo:
         """How patient everybody is, and how hard clients work."""
@@ -115,6 +157,8 @@ class Plan:
             "replica.lag.time.max.ms": lag_ms,
             "replica.fetch.wait.max.ms": min(int(2_000 * self.pace), lag_ms // 2),
         }
+        if BIT_ROT in self.kinds:
+            settings |= self._rot_settings()
         if self.fetch_bytes:
             names = ("replica.fetch.max.bytes", "replica.fetch.response.max.bytes")
             settings.update(dict.fromkeys(names, self.fetch_bytes))

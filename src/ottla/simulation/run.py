@@ -22,7 +22,7 @@ from typing import Final
 from ottla.light_dataclasses import dataclass, field
 from ottla.simulation.checker import Anomaly, check
 from ottla.simulation.cluster import SimulatedCluster
-from ottla.simulation.fault import Fault
+from ottla.simulation.fault import LATER_KINDS, Fault
 from ottla.simulation.faults import Faults
 from ottla.simulation.history import History
 from ottla.simulation.loop import SimulationStuck, new_loop
@@ -32,13 +32,15 @@ from ottla.simulation.plan import Plan
 from ottla.simulation.process import PROCESS
 from ottla.simulation.timeline import Timeline
 from ottla.simulation.workloads.base import name_of
+from ottla.simulation.workloads.churn import TOPIC as CHURNED
 from ottla.simulation.workloads.cleaning import broker_settings
-from ottla.simulation.workloads.drawn import Work
+from ottla.simulation.workloads.drawn import COPIES, SUNK, TOPIC, TRANSFERS, Work
 from ottla.simulation.workloads.names import CLEANED
 from ottla.simulation.workloads.zombies import CLIENT_KINDS, ClientFaults
 
 HEAL_S: Final = 120.0
 RUN_LIMIT_S: Final = 1_000.0
+SAID_LIMIT: Final = 10_000
 FARTHEST: Final = 100.0  # bytes take up to 0.1 s then
 
 
@@ -64,10 +66,11 @@ class Result:
     def repeat_command(self) -> str:
         seed, brokers = self.plan.seed, self.plan.brokers
         if self.faults == self.plan.faults():
-            if self.plan == Plan.drawn(seed, brokers):
-                return f"ottla simulate --seed {seed} --brokers {brokers}"
-            if self.plan == Plan.short(seed, brokers):
-                return f"ottla simulate --short --seed {seed} --brokers {brokers}"
+            for words, drawn in (("", Plan.drawn(seed, brokers)), ("--short ", Plan.short(seed, brokers))):
+                if self.plan == drawn:
+                    return f"ottla simulate {words}--seed {seed} --brokers {brokers}"
+                if self.plan == drawn.with_kinds(LATER_KINDS):
+                    return f"ottla simulate {words}--seed {seed} --brokers {brokers} --faults {','.join(LATER_KINDS)}"
         return "ottla simulate --run FILE, with what --save wrote"
 
     def plain(self, shown: int = 10) -> dict[str, object]:
@@ -138,6 +141,27 @@ class _Errors(logging.Handler):
             self.lines.append(f"{record.name}: {record.getMessage()}: {record.exc_info[1]!r}")
 
 
+class _Said(logging.Handler):
+    """What was logged as an error, for who must have said something."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if len(self.lines) < SAID_LIMIT:
+            self.lines.append(record.getMessage())
+
+
+def _shielded(loads: Sequence[str]) -> frozenset[str]:
+    """Topics whose only copy does not rot: with a marker or a decision gone, or a record that somebody must read before
+    he ends, its clients wait for good, rightly (decisions 0150, 0165)."""
+    shielded = {"__transaction_state", TRANSFERS, COPIES, SUNK, CHURNED}
+    shielded |= {TOPIC} if "share-group" in loads else set()
+    shielded |= {TOPIC, "__consumer_offsets"} if "copy" in loads or "spark-sink" in loads else set()
+    return frozenset(shielded)
+
+
 class Simulation:
     """One run: made from a plan and a list of faults, run once, by `run_plan`."""
 
@@ -165,6 +189,9 @@ class Simulation:
             pause_s=plan.send_pause_s,
             tempo=plan.tempo(),
         )
+        if plan.brokers == 1:
+            self.cluster.rots.shielded = _shielded(plan.loads)
+        self._said = _Said()
         if is_watched:
             Observer(self.cluster, frozenset(topic.name for topic in self.work.topics())).attach()
         self.result = Result(plan, history=self.history, timeline=self.timeline, faults=self.faults)
@@ -173,6 +200,7 @@ class Simulation:
         loop, result, errors = self.loop, self.result, _Errors()
         logger = logging.getLogger("ottla")
         logger.addHandler(errors)
+        logger.addHandler(self._said)
         began_s = time.process_time()
         try:
             loop.run(self.main(), limit_s=RUN_LIMIT_S * self.plan.pace)
@@ -184,6 +212,7 @@ class Simulation:
             result.cpu_s = time.process_time() - began_s
             result.virtual_s, result.steps, result.digest = loop.time(), loop.steps, loop.digest
             logger.removeHandler(errors)
+            logger.removeHandler(self._said)
             result.anomalies += [Anomaly("unhandled-error", line) for line in (*errors.lines, *loop.failures)]
             self._let_go()
             loop.close()
@@ -204,13 +233,18 @@ class Simulation:
         await self.work.stop_moves()
         if not await self._healed():
             return
+        await self._settle_rot()
         await asyncio.sleep(self.plan.after_s)
         await self.work.stop()
         await self.work.read_everything()
         await self._in_sync(is_quiet=True)
         names = [each for each in self.work.partitions() if each.topic not in CLEANED]
-        copies = {name_of(each): self.cluster.committed_bytes(*each) for each in names}
-        self.result.anomalies += check(self.history.events, replicas=copies)
+        # The only copy is like itself, and what rotted of it cannot be read.
+        copies = {name_of(each): self.cluster.committed_bytes(*each) for each in names if self.plan.brokers > 1}
+        self.result.anomalies += check(
+            self.history.events, replicas=copies, hits=self.cluster.rots.hits(), forgets=self.cluster.rots.forgets()
+        )
+        self.result.anomalies += self.cluster.rots.unsaid(self._said.lines)
 
     async def _let_faults_happen(self) -> None:
         of_clients = [fault for fault in self.faults if fault.kind in CLIENT_KINDS]
@@ -232,6 +266,17 @@ class Simulation:
     async def _in_sync(self, *, is_quiet: bool = False) -> None:
         for topic in self.work.topics():
             await self.cluster.in_sync(topic.name, topic.num_partitions or 1, is_quiet=is_quiet)
+
+    async def _settle_rot(self) -> None:
+        """Until everything that rotted is repaired; on the only copy until it was all found. Anomalies when not."""
+        rots, limit_s = self.cluster.rots, HEAL_S * self.plan.pace
+        try:
+            async with asyncio.timeout(limit_s):
+                while not rots.are_settled():  # noqa: ASYNC110, virtual time
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            name = "not-repaired" if self.plan.brokers > 1 else "not-found"
+            self.result.anomalies += [Anomaly(name, f"broker {rot.broker}: {rot}") for rot in rots.unsettled()]
 
     async def _healed(self) -> bool:
         """Whether all copies came into sync in time; an anomaly when not."""

@@ -32,7 +32,7 @@ _PROCESSES: Final = multiprocessing.get_context("spawn")  # what a fork inherits
 
 
 def run_one(seed: int, asked: Mapping[str, Any]) -> Outcome:
-    """The outcome of a seed. `asked`: is_short, brokers, loads, shown."""
+    """The outcome of a seed. `asked`: is_short, brokers, loads, faults, shown."""
     from ottla.light_dataclasses import replace
     from ottla.simulation.plan import Plan
     from ottla.simulation.run import run_plan
@@ -40,6 +40,8 @@ def run_one(seed: int, asked: Mapping[str, Any]) -> Outcome:
     plan = (Plan.short if asked.get("is_short") else Plan.drawn)(seed, asked.get("brokers"))
     if asked.get("loads"):
         plan = replace(plan, loads=tuple(asked["loads"]))
+    if asked.get("faults"):
+        plan = plan.with_kinds(asked["faults"])
     return outcome_of(run_plan(plan), asked.get("shown", 10))
 
 
@@ -100,6 +102,7 @@ def broken(seed: int, name: str, story: str, asked: Mapping[str, Any] = MappingP
     words = ["ottla simulate", *(["--short"] if asked.get("is_short") else []), f"--seed {seed}"]
     words += [f"--brokers {asked['brokers']}"] if asked.get("brokers") else []
     words += [f"--loads {','.join(asked['loads'])}"] if asked.get("loads") else []
+    words += [f"--faults {','.join(asked['faults'])}"] if asked.get("faults") else []
     found = {"anomalies": [[name, story]], "repeat": " ".join(words)}
     return {"seed": seed, "brokers": 0, "loads": [], "kinds": {}, "digest": "0", **nothing, **found}
 

@@ -111,9 +111,24 @@ class MemoryFiles:
 
     def flip_bit(self, path: Path, bit: int) -> None:
         """Let one bit of a file rot; bit 0 is the lowest of the first byte."""
-        inode = self._file(path)
         byte = bit // 8
-        inode.rot(_Change(byte, bytes([inode.live.read(byte, 1)[0] ^ 1 << bit % 8])))
+        self.rot(path, byte, bytes([self._file(path).live.read(byte, 1)[0] ^ 1 << bit % 8]))
+
+    def rot(self, path: Path, position: int, content: bytes) -> None:
+        """Let bytes of a file become others, on the disk too; its time stays."""
+        self._file(path).rot(_Change(position, content))
+
+    def names(self, path: Path) -> list[str]:
+        """Those in a directory, for who looks on from outside: it is no operation, so nothing fails or is counted."""
+        return sorted(self._directory(path).entries) if self.is_directory(path) else []
+
+    def content(self, path: Path) -> bytes:
+        """All that is in a file, without a hole at its end; from outside, too."""
+        return bytes(self._file(path).live.data)
+
+    def synced_content(self, path: Path) -> bytes:
+        """As much of that as the disk has just as everybody sees it."""
+        return self._file(path).synced()
 
     def attempt(self, operation: Operation, *, may_be_full: bool = True) -> None:
         """Note an operation, and raise what was planned for it."""
@@ -434,6 +449,17 @@ class _Inode:
         if change.position < self._durable.size:
             self._durable.apply(change)
         self.change(change)
+
+    def synced(self) -> bytes:
+        """The beginning that the disk has just as everybody sees it."""
+        live, durable = bytes(self.live.data), bytes(self._durable.data)
+        if live == durable:
+            return live
+        low, high = 0, min(len(live), len(durable))
+        while low < high:  # the longest beginning that is the same
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if live[:middle] == durable[:middle] else (low, middle - 1)
+        return live[:low]
 
     def sync(self) -> None:
         # Counted first: a write that another thread makes meanwhile was not part of what it asked for.

@@ -29,26 +29,30 @@
 | share-stale-acknowledged | a delivery was accepted or rejected, and answered, although a later one had begun |
 | share-count-regress | a delivery count of a share group went back |
 | share-lost, share-stuck, share-not-drained | a record never came, or did not come again until it was acknowledged |
+| unreadable | offsets of the only copy could not be read, and no rot had hit them |
 | final-read-incomplete, unavailable | after everything was healed a read, or a write, did not succeed |
 
 1. It is a function of the history and touches nothing else; facts.py says which actions it knows.
-2. Kafka's transactions are not isolated from each other's writes: G0, and G1c with such edges, are no errors there.
+2. Where the only copy rotted, records that were hit may be missing, and nothing else: no value is another, no offset
+   has two values, all others are there.
+3. Kafka's transactions are not isolated from each other's writes: G0, and G1c with such edges, are no errors there.
    `strict` reports them all the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from ottla.simulation.checker.anomaly import Anomaly
 from ottla.simulation.checker.cleaning import check_cleaning
 from ottla.simulation.checker.cycles import check_cycles
 from ottla.simulation.checker.ends import check_copies, check_ending, check_ends
-from ottla.simulation.checker.facts import Facts
+from ottla.simulation.checker.facts import Facts, Hits
 from ottla.simulation.checker.groups import check_commits, check_owners
 from ottla.simulation.checker.order import check_polls, check_sends
 from ottla.simulation.checker.places import check_places
-from ottla.simulation.checker.reads import check_reads
+from ottla.simulation.checker.reads import check_passes, check_reads
 from ottla.simulation.checker.shares import check_shares
 from ottla.simulation.checker.transactions import check_copying, check_transactions
 from ottla.simulation.checker.writes import check_writes
@@ -56,17 +60,22 @@ from ottla.simulation.history import Event
 
 __all__ = ["Anomaly", "check"]
 
+FORGOTTEN: Final = ("group-offset-", "double-ownership", "share-", "consume-count")
+
 
 def check(
     events: Sequence[Event],
     *,
     replicas: Mapping[str, Mapping[int, bytes]] | None = None,
     strict: bool = False,
+    hits: Hits | None = None,
+    forgets: bool = False,
 ) -> list[Anomaly]:
     """All anomalies of a history, and of the copies at its end: by partition and broker, the bytes below the high
-    watermark."""
-    facts = Facts(events)
-    return [
+    watermark. `hits` are offsets, by partition, that rotted where there is no other copy; with `forgets` coordinators
+    of groups had such a loss, and may not know what was committed (decision 0150)."""
+    facts = Facts(events, hits or {})
+    found = [
         *check_writes(facts),
         *check_reads(facts),
         *check_places(facts),
@@ -82,4 +91,6 @@ def check(
         *check_cleaning(facts),
         *check_copies(replicas or {}),
         *check_ending(facts),
+        *check_passes(facts),
     ]
+    return [anomaly for anomaly in found if not (forgets and anomaly.name.startswith(FORGOTTEN))]

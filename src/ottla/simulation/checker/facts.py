@@ -16,14 +16,16 @@ Actions that the checker knows (facts at the beginning; and at the end, when it 
 | final-read | isolation | starts, ends |
 | final-stable | | |
 | final-committed | group | offsets |
+| pass | | partition, first, following: rotten offsets that a reader left out |
 | healed, client-kill | whom | |
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
 from ottla.light_dataclasses import dataclass, field
 from ottla.simulation.history import Event
@@ -33,6 +35,8 @@ RAW = "read_uncommitted"
 COMMITTED = "read_committed"
 Partition: TypeAlias = Any  # a text in runs; anything with an order in tests
 Place: TypeAlias = tuple[Partition, int]
+Hits: TypeAlias = Mapping[Partition, Sequence[tuple[int, int]]]
+NO_HITS: Final[Hits] = MappingProxyType({})
 
 
 @dataclass
@@ -78,8 +82,9 @@ class Poll:
 class Facts:
     """See the module."""
 
-    def __init__(self, events: Sequence[Event]) -> None:
+    def __init__(self, events: Sequence[Event], hits: Hits = NO_HITS) -> None:
         self.events = events
+        self.hits = hits
         self.sends: dict[int, Send] = {}
         self.txns: dict[int, Txn] = {}
         self.polls: list[Poll | str] = []  # a text: this client begins anew
@@ -166,6 +171,12 @@ class Facts:
     def _add_place(self, partition: Partition, offset: int, value: int) -> None:
         self.values_at[partition, offset][value] = None
         self.offsets_of[value][partition, offset] = None
+
+    def is_hit(self, partition: Partition, offset: int | None) -> bool:
+        """Whether what was there rotted, where there is no other copy."""
+        if offset is None:
+            return False
+        return any(first <= offset < following for first, following in self.hits.get(partition, ()))
 
     def status(self, send: Send) -> str:
         """`committed` or `aborted` when that is certain, `unknown` when it is not."""

@@ -30,6 +30,8 @@ def _filled(facts: Facts, *, is_raw: bool) -> dict[Partition, list[int]]:
     """Offsets that a reader must not jump over: somebody who reads like it got them, or they are acknowledged."""
     filled: dict[Partition, list[int]] = defaultdict(list)
     for (partition, offset), values in sorted(facts.values_at.items()):
+        if facts.is_hit(partition, offset):
+            continue
         if partition not in facts.policies and any(_is_there(facts, value, is_raw) for value in values):
             filled[partition].append(offset)
     return filled

@@ -30,6 +30,20 @@ def _vanished(
         if partition in facts.policies or partition not in ends or read in reported or read in found[isolation == RAW]:
             continue
         reported.add(read)
+        if facts.is_hit(partition, offset):
+            continue
         yield Anomaly(
             "vanished-read", f"{poll.client} got {value} at {partition}:{offset}, and it is not there any more"
         )
+
+
+def check_passes(facts: Facts) -> Iterator[Anomaly]:
+    """unreadable: what a reader had to pass over must have rotted, every offset of it."""
+    for event in facts.events:
+        if event.action == "pass" and event.kind == "ok":
+            partition, offset = event.facts["partition"], event.facts["first"]
+            for first, following in sorted(facts.hits.get(partition, ())):
+                offset = following if first <= offset < following else offset
+            if offset < event.facts["following"]:
+                last = event.facts["following"] - 1
+                yield Anomaly("unreadable", f"{partition}:{offset} to {last} cannot be read, and no rot had hit them")

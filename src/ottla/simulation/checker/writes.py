@@ -17,7 +17,7 @@ def check_writes(facts: Facts) -> Iterator[Anomaly]:
         if facts.status(send) != "committed" or send.value in facts.seen:
             continue
         policy = facts.policies.get(send.partition)
-        if policy == "gone" or _is_cut(facts, send, policy, cuts):
+        if policy == "gone" or _is_cut(facts, send, policy, cuts) or facts.is_hit(send.partition, send.offset):
             continue
         if policy == "compact":
             if (send.offset or 0) >= last_of_key.get((send.partition, send.key), -1):
@@ -54,10 +54,13 @@ def _is_cut(facts: Facts, send: Send, policy: str | None, cuts: dict[Partition, 
 
 
 def _last_of_keys(facts: Facts) -> dict[tuple[Partition, str | None], int]:
-    """The highest offset at which a value of each key was read."""
+    """The highest offset at which a value of each key was read, or was before it rotted."""
     last: dict[tuple[Partition, str | None], int] = defaultdict(lambda: -1)
     for value, offset in facts.seen.items():
         send = facts.sends.get(value)
         if send is not None and send.key is not None:
             last[send.partition, send.key] = max(last[send.partition, send.key], offset)
+    for send in facts.sends.values():
+        if send.key is not None and send.offset is not None and facts.is_hit(send.partition, send.offset):
+            last[send.partition, send.key] = max(last[send.partition, send.key], send.offset)
     return last

@@ -5,7 +5,8 @@
 2. `Watcher` asks for the ends of partitions: the high watermark (read_uncommitted), the last stable offset
    (read_committed). Neither may ever go back.
 3. `FinalRead` is a fresh client. It waits until no transaction is open any more (`waits`: the first of them does),
-   reads from the beginning to where the ends are then, and asks what groups have committed.
+   reads from the beginning to where the ends are then, and asks what groups have committed. What rotted of the only
+   copy it passes over as an operator would: from what the broker says that it cannot read to what is behind it.
 """
 
 from __future__ import annotations
@@ -100,13 +101,24 @@ class FinalRead(Reading):
         while any(
             [await consumer.position(each, timeout=self.paced_s(CALL_S)) < ends[each] for each in self.partitions]
         ):
-            await poll(consumer, self, "final-poll", isolation=self._isolation)
+            if not await poll(consumer, self, "final-poll", isolation=self._isolation):
+                await self._pass_damage(consumer)
         # Asked when all is read: what retention deletes meanwhile cannot be read, and is not lost.
         starts = await consumer.beginning_offsets(self.partitions, timeout=self.paced_s(CALL_S))
         reading.ok(
             starts={name_of(each): offset for each, offset in starts.items()},
             ends={name_of(each): offset for each, offset in ends.items()},
         )
+
+    async def _pass_damage(self, consumer: AsyncConsumer) -> None:
+        for partition in self.partitions:
+            offset = await consumer.position(partition, timeout=self.paced_s(CALL_S))
+            damage = self.cluster.damage_at(*partition, offset)
+            if damage is not None:
+                self.history.note(
+                    self.name, "pass", partition=name_of(partition), first=offset, following=damage.next_offset
+                )
+                consumer.seek(partition, damage.next_offset)
 
     async def _wait_until_stable(self, committed: AsyncConsumer) -> None:
         """Until the last stable offset of every partition is its end."""
