@@ -26,7 +26,7 @@ def run_health(options: argparse.Namespace, environment: Mapping[str, str] = os.
     status, body = _asked(address, "/health/live" if options.live else "/health/ready", options.timeout)
     if status != 200:
         raise Failure(f"the broker at {address} does not serve: {body or status}")
-    print("ready" if not options.live else "live")
+    print(body or ("ready" if not options.live else "live"))
     return OK
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ottla.cli import log_files
-from ottla.cli.commands.doctor import strays_of
+from ottla.cli.commands.doctor import records_of, strays_of
 from ottla.cli.main import main
 from ottla.cli.output import FAILED, OK
 from ottla.records import BatchBuilder, Compression
@@ -165,3 +165,14 @@ def test_wrong_paths_get_a_sentence(data, words, sentence, capsys):
     (data / "empty").mkdir()
     assert main([word.format(data=data) for word in words]) == FAILED
     assert sentence in capsys.readouterr().err
+
+
+def test_the_doctor_tells_what_the_broker_found_in_its_records(tmp_path):
+    assert records_of(tmp_path).what == "no broker has verified them yet"
+    file = tmp_path / "ottla-verification.json"
+    file.write_text('{"began_ms": 1700000000000, "ended_ms": 1700000060000, "next": null}')
+    assert records_of(tmp_path)[1:3] == ("ok", "all sound in the pass that ended 2023-11-14T22:14:20.000Z")
+    file.write_text('{"began_ms": 1, "ended_ms": 2, "next": null, "damaged": {"orders-0/7.log": "offsets 3 to 4"}}')
+    finding = records_of(tmp_path)
+    assert (finding.result, finding.what) == ("failed", "orders-0/7.log: offsets 3 to 4")
+    assert "ottla log verify" in finding.remedy

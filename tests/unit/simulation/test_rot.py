@@ -69,7 +69,7 @@ def test_one_copy_rots_at_a_time():
     assert len(rotted(result)) == 1
 
 
-# --- what the checker forgives where there is no other copy ------------------------------------------------------------
+# --- what the checker forgives where there is no other copy -----------------------------------------------------------
 
 
 def history():

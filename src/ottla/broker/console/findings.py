@@ -35,6 +35,7 @@ CHECKS: Final = {
     "leaders": "Every partition has a leader",
     "writes": "Every partition led here takes writes with acks=all",
     "copies": "All copies have all records",
+    "records": "Every record that was looked at can be read",
     "disks": "Log directories work and have room",
     "transactions": "Nobody holds back readers",
     "groups": "Every group that has work has members",
@@ -69,6 +70,7 @@ def cluster_findings(broker: Broker, counts: ClusterCounts, copies: Copies) -> I
                 "#/brokers",
             )
     yield from _partitions(counts, copies)
+    yield from _damage(broker)
     for directory in directories(broker, copies):
         assert isinstance(directory, dict)
         yield from _directory(directory)
@@ -110,6 +112,19 @@ def _partitions(counts: ClusterCounts, copies: Copies) -> Iterator[Finding]:
             f"{FINDINGS_LIMIT} of each are named here",
             "Begin with the broker that most of them miss",
             "#/brokers",
+        )
+
+
+def _damage(broker: Broker) -> Iterator[Finding]:
+    for name, found in list(broker.corruption.found.items())[:FINDINGS_LIMIT]:
+        first = next(iter(found.values()))
+        yield Finding(
+            "records",
+            BAD,
+            f"{name} has records that cannot be read",
+            f"{first.file.name}: {first.error}",
+            "It is repaired when another replica is in sync; if there is none, restore it or read on behind it",
+            f"#/topics/{name.topic}",
         )
 
 

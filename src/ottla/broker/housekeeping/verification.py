@@ -5,14 +5,14 @@
    ottla.verify.interval.ms after the last one began.
 2. How far a pass is lies in the directory (`ottla-verification.json`), so that a restart goes on and does not begin.
    It is written when a log is done, at most every SAVE_MS: a lost position costs reading again.
-3. What is damaged is reported (replication/corruption.py), and repaired there if another replica is in sync. The start
-   of a broker may have found some already (recovery): it is reported with the first look.
+3. What is damaged is reported (replication/corruption.py), and repaired there if another replica is in sync, or as soon
+   as one is. What is known to be damaged lies in the same file: a restart looks at it first, and `ottla doctor --data`
+   tells it. The start of a broker may have found some more (recovery): it is reported with the first look.
 4. A log that cannot be read at all, or that goes away meanwhile, is passed over; others are not kept waiting.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -21,10 +21,8 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.replication.repair import verify_segment
 from ottla.clock import Clock
 from ottla.errors import OttlaError
-from ottla.light_dataclasses import dataclass
 from ottla.storage.compaction.io_throttle import IoThrottle
-from ottla.storage.files import Files
-from ottla.values import TopicPartition
+from ottla.storage.directory.verified import POSITION_FILE, Position, read_position
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -35,39 +33,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-POSITION_FILE: Final = "ottla-verification.json"
 SAVE_MS: Final = 10_000
 LOOK_MS: Final = 10_000
+DAMAGED_LIMIT: Final = 1_000
 
 OffLoop = Callable[[Callable[[], None]], Awaitable[None]]
-
-
-@dataclass(slots=True)
-class Position:
-    """How far the pass over a directory is: everything before the log `next_log` is verified."""
-
-    began_ms: int = 0
-    ended_ms: int = 0
-    next_log: TopicPartition | None = None
-
-    @property
-    def is_over(self) -> bool:
-        return self.ended_ms >= self.began_ms
-
-    def to_bytes(self) -> bytes:
-        following = None if self.next_log is None else list(self.next_log)
-        return json.dumps({"began_ms": self.began_ms, "ended_ms": self.ended_ms, "next": following}).encode()
-
-
-def read_position(files: Files, path: Path) -> Position:
-    """What the file says; a new one if it cannot be read: then a pass begins again."""
-    try:
-        found = json.loads(files.read_bytes(path))
-        following = found["next"]
-        next_log = None if following is None else TopicPartition(str(following[0]), int(following[1]))
-        return Position(int(found["began_ms"]), int(found["ended_ms"]), next_log)
-    except (OttlaError, OSError, ValueError, TypeError, KeyError, IndexError):
-        return Position()
 
 
 async def keep_verifying(broker: Broker, logs: LogManager, clock: Clock, off_loop: OffLoop) -> None:
@@ -96,20 +66,43 @@ class Verification:
         if not self._has_reported:
             self._has_reported = True
             await self._report_known()
+        self._broker.corruption.repair_known()
         for directory in self._logs.directories:
             if directory.is_online:
                 await self._pass(directory)
+                await self._save_damaged(directory)
 
     async def _report_known(self) -> None:
+        known = {file for directory in self._logs.directories for file in self._position(directory).damaged}
         for partition in list(self._broker.replicas):
             for segment in list(partition.log.segments):
-                self._report(partition, segment)
+                if _name(segment) in known:
+                    await self._verify_segment(partition, segment)
+                else:
+                    self._report(partition, segment)
             await self._clock.sleep(0)
 
+    def _position(self, directory: LogDirectory) -> Position:
+        if directory.path not in self._positions:
+            self._positions[directory.path] = read_position(directory.files, _path(directory))
+        return self._positions[directory.path]
+
+    async def _save_damaged(self, directory: LogDirectory) -> None:
+        """Write down what is damaged, if that has changed; the names of DAMAGED_LIMIT segments at most."""
+        damaged = {
+            f"{found.file.parent.name}/{found.file.name}": found.error
+            for partition in self._broker.corruption.found.values()
+            for found in partition.values()
+            if found.file.parent.parent == directory.path
+        }
+        position = self._position(directory)
+        damaged = dict(list(damaged.items())[:DAMAGED_LIMIT])
+        if damaged != position.damaged:
+            position.damaged = damaged
+            await self._save(directory, position, is_over=True)
+
     async def _pass(self, directory: LogDirectory) -> None:
-        position = self._positions.get(directory.path)
-        if position is None:
-            position = self._positions[directory.path] = read_position(directory.files, _path(directory))
+        position = self._position(directory)
         now_ms = self._clock.now_ms()
         if position.is_over:
             # A clock that was set right may have been far ahead when the last one began.
@@ -167,6 +160,10 @@ class Verification:
     def _report(self, partition: Partition, segment: Segment) -> None:
         for damage in segment.damages:
             self._broker.corruption.report(partition, segment.path, damage.first_offset, str(damage))
+
+
+def _name(segment: Segment) -> str:
+    return f"{segment.path.parent.name}/{segment.path.name}"
 
 
 def _path(directory: LogDirectory) -> Path:

@@ -34,9 +34,15 @@ def make_door(server: Server, world: World, stack: AsyncExitStack, *, is_ready: 
             return "starting or stopping"
         return broker.watchdog.not_ready_because or why_not_writable(broker.replicas.directories)
 
+    def ready_but() -> str:
+        damaged = len(broker.corruption.found)
+        have = "1 partition has" if damaged == 1 else f"{damaged} partitions have"
+        return f", but {have} records that cannot be read" if damaged else ""
+
     watch = Watch(
         metrics=lambda: server.registry.pieces(clock.monotonic_ms()),
         not_ready_because=not_ready_because,
+        ready_but=ready_but,
         update=state.update,
         prepare=state.prepare,
     )

@@ -37,7 +37,7 @@ def watch_part(watch: Watch, *, has_login: bool) -> Part:
     async def ready(call: Call) -> Reply:
         reason = watch.not_ready_because()
         if reason is None:
-            return Reply(content=b"ready\n", content_type=TEXT)
+            return Reply(content=f"ready{watch.ready_but()}\n".encode(), content_type=TEXT)
         detail = f": {reason}" if call.is_known else ""
         return Reply(None, HTTPStatus.SERVICE_UNAVAILABLE, f"not ready{detail}\n".encode(), TEXT)
 

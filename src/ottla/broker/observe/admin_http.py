@@ -57,7 +57,8 @@ class Reply(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """What there is to see: the text of all metrics in pieces, and why the broker is not ready (None when it is).
+    """What there is to see: the text of all metrics in pieces, why the broker is not ready (None when it is), and what
+    is wrong although it is (empty when nothing is; no names, because everybody may read it).
 
     `prepare` is awaited before metrics are written, and `update` runs then, a short step at a time, so that others have
     their turns between.
@@ -67,6 +68,7 @@ class Watch(NamedTuple):
     not_ready_because: Callable[[], str | None]
     update: Callable[[], Iterator[None]] = lambda: iter(())
     prepare: Callable[[], Awaitable[None]] = partial(asyncio.sleep, 0)
+    ready_but: Callable[[], str] = lambda: ""
 
 
 def answer(head: bytes, watch: Watch, *, local_only: bool, verdict: Verdict | None = None) -> bytes:
@@ -107,7 +109,7 @@ def _page(target: str, watch: Watch, verdict: Verdict | None) -> Reply:
         return Reply(HTTPStatus.OK, "live\n")
     if path == "/health/ready":
         reason = watch.not_ready_because()
-        ready = Reply(HTTPStatus.OK, "ready\n")
+        ready = Reply(HTTPStatus.OK, f"ready{watch.ready_but()}\n")
         detail = f": {reason}" if verdict in (None, Verdict.WELCOME) else ""
         return ready if reason is None else Reply(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready{detail}\n")
     return Reply(HTTPStatus.NOT_FOUND, f"there is {', '.join(PATHS)}\n")

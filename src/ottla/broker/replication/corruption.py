@@ -70,11 +70,21 @@ class Corruption:
                 "%s cannot be read at offset %d of %s: %s. %s", name, offset, file, error, what[:1].upper() + what[1:]
             )
         if can_repair:
-            self._waiting[name] = partition
-            if not self._is_repairing:
-                self._is_repairing = True
-                self._broker.background.start(self._repair_all())
+            self._repair_soon(partition)
         return can_repair
+
+    def repair_known(self) -> None:
+        """Try again where nobody was in sync when the damage was found."""
+        for name in self.found:
+            partition = self._broker.replicas.get(name)
+            if partition is not None and partition.offline is None and self._copies(partition):
+                self._repair_soon(partition)
+
+    def _repair_soon(self, partition: Partition) -> None:
+        self._waiting[partition.name] = partition
+        if not self._is_repairing:
+            self._is_repairing = True
+            self._broker.background.start(self._repair_all())
 
     def forget(self, name: TopicPartition) -> None:
         """The partition is gone from here, or its log is sound again."""

@@ -19,11 +19,12 @@ examples:
   ottla doctor                                  is localhost:9092 well?
   ottla doctor -b broker-1:9092 --topic clicks  can clicks be written and read from here?
   ottla doctor --group billing --format json    a group's members and lag, for programs
-  ottla doctor --data /var/lib/ottla            has the data directory logs that belong to no topic?
+  ottla doctor --data /var/lib/ottla            stray logs, records that cannot be read
 """
 MARKS: Final = {"ok": "ok     ", "warning": "WARNING", "failed": "FAILED ", "skipped": "-      "}
 STEP_S: Final = 5.0
 STRAY_SUFFIX: Final = "-stray"
+SHOWN_DAMAGES: Final = 5
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -51,8 +52,9 @@ async def _examine(options: argparse.Namespace, out: Output) -> list[Finding]:
 
     findings = []
     if options.data is not None:
-        findings.append(strays_of(options.data))
-        _show(findings[-1], out)
+        for found in (strays_of(options.data), records_of(options.data)):
+            findings.append(found)
+            _show(found, out)
     async for finding in examine(
         settings_of(options), topic=options.topic, group=options.group, timeout=options.timeout
     ):
@@ -80,6 +82,27 @@ def strays_of(directory: Path) -> Finding:
         return Finding(step, "ok", "no stray logs")
     remedy = f"Look into them with: ottla log list {directory}; nobody but you removes them"
     return Finding(step, "warning", f"logs that belong to no topic of the cluster: {', '.join(found)}", remedy)
+
+
+def records_of(directory: Path) -> Finding:
+    """What the broker's pass over all records (ottla.verify.interval.ms) has found in a data directory."""
+    from ottla.cli.show import shown_time
+    from ottla.client.diagnosis import Finding
+    from ottla.storage.directory.verified import POSITION_FILE, read_position
+    from ottla.storage.files import DiskFiles
+
+    step, path = f"records in {directory}", directory / POSITION_FILE
+    position = read_position(DiskFiles(), path)
+    remedy = f"Read every record now with: ottla log verify {directory}"
+    if not position.began_ms:
+        return Finding(step, "ok", "no broker has verified them yet", remedy)
+    if position.damaged:
+        named = "; ".join(f"{file}: {what}" for file, what in list(position.damaged.items())[:SHOWN_DAMAGES])
+        more = len(position.damaged) - SHOWN_DAMAGES
+        return Finding(step, "failed", named + (f"; and {more} more" if more > 0 else ""), remedy)
+    if not position.is_over:
+        return Finding(step, "ok", f"nothing damaged so far in the pass that began {shown_time(position.began_ms)}")
+    return Finding(step, "ok", f"all sound in the pass that ended {shown_time(position.ended_ms)}")
 
 
 def summary(findings: Iterable[Finding]) -> str:

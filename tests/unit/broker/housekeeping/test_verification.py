@@ -21,7 +21,8 @@ class Replicas(list[Any]):
 def verification(files: MemoryFiles, now_ms: list[int]) -> tuple[Verification, SimpleNamespace]:
     settings = SimpleNamespace(ottla_verify_interval_ms=INTERVAL_MS, ottla_verify_max_bytes_per_second=1 << 20)
     counts = SimpleNamespace(verification_passes=0)
-    broker: Any = SimpleNamespace(settings=settings, counts=counts, replicas=Replicas())
+    corruption = SimpleNamespace(found={}, repair_known=lambda: None)
+    broker: Any = SimpleNamespace(settings=settings, counts=counts, replicas=Replicas(), corruption=corruption)
     directory = SimpleNamespace(path=Path("/data"), files=files, is_online=True)
     files.make_directory(directory.path)
     logs: Any = SimpleNamespace(directories=[directory])

@@ -34,6 +34,8 @@ def test_metrics_are_given_in_prometheus_text():
 def test_health_says_live_and_ready_or_why_not():
     assert ask("/health/live")[::2] == (200, "live\n")
     assert ask("/health/ready")[::2] == (200, "ready\n")
+    damaged = READY._replace(ready_but=lambda: ", but 1 partition has records that cannot be read")
+    assert ask("/health/ready", watch=damaged)[::2] == (200, "ready, but 1 partition has records that cannot be read\n")
     assert ask("/health/ready", watch=RECOVERING)[::2] == (503, "not ready: recovering 3 of 7 logs\n")
     assert ask("/health/live", watch=RECOVERING)[0] == 200
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 
 import pytest
 
@@ -157,3 +159,47 @@ def test_what_no_other_copy_has_either_stays_fenced_and_the_rest_is_served():
         assert len(found) == RECORDS, "all but one, and the new one"
 
     FaultyCluster(seed=5, settings=SETTINGS).run(scenario)
+
+
+def test_damage_that_nobody_could_repair_is_repaired_when_a_replica_is_in_sync_again():
+    """It is remembered over a restart, and does not wait for the next pass over all records."""
+
+    async def scenario(cluster):
+        await written(cluster, "orders")
+        leader = cluster._cluster.replicas("orders", 0)[0].leader_id
+        others = [number for number in range(3) if number != leader]
+        for number in others:
+            cluster.kill(number)
+        await asyncio.sleep(20)
+        place = rot_place(cluster, leader, "orders", 0.4)
+        flip(cluster, leader, place)
+        await asyncio.sleep(20)
+        assert damaged(cluster)[leader]
+        files = cluster._cluster.seats[leader].machine.disk.files
+        said = json.loads(files.read_bytes(Path("/data/ottla-verification.json")))["damaged"]
+        assert list(said) == [f"orders-0/{place[0].name}"]
+        for number in others:
+            cluster.restart(number)
+        await cluster.healed()
+        await repaired(cluster)
+        committed = cluster._cluster.committed_bytes("orders", 0)
+        assert committed[0] == committed[1] == committed[2]
+        await asyncio.sleep(20)
+        assert not json.loads(files.read_bytes(Path("/data/ottla-verification.json")))["damaged"]
+
+    FaultyCluster(seed=6, settings=SETTINGS).run(scenario)
+
+
+def test_a_restart_looks_first_at_what_was_damaged():
+    async def scenario(cluster):
+        await written(cluster, "orders")
+        flip(cluster, 0, rot_place(cluster, 0, "orders", 0.4))
+        await asyncio.sleep(20)
+        assert damaged(cluster)[0]
+        await cluster._cluster.stop(0)
+        cluster.restart(0)
+        await cluster._cluster.ready()
+        await asyncio.sleep(30)  # an hour before the next pass
+        assert damaged(cluster)[0]
+
+    FaultyCluster(seed=7, brokers=1, settings={"ottla.verify.interval.ms": 3_600_000}).run(scenario)
