@@ -7,14 +7,21 @@ import pytest
 from ottla.broker.handlers.access import describe_acls as describing
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.settings.access import AUTHORIZERS
-from ottla.errors import ERRORS
+from ottla.errors import ERRORS, TopicAuthorizationFailed
 from ottla.protocol.access import AclOperation as Op
 from ottla.protocol.access import AclPermission as Permission
 from ottla.protocol.access import AclResource as Resource
 from ottla.protocol.access import PatternType as Pattern
 from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.protocol.messages.describe_acls import DescribeAclsRequest
+from ottla.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+)
+from ottla.values import ZERO_UUID
 
 ROOT = {"principal": "User:root"}
 ALICE = RequestContext(0, "app", "10.0.0.1", principal="User:alice")
@@ -97,3 +104,15 @@ def test_many_rules_are_described_with_a_pause(secured, monkeypatch):
     monkeypatch.setattr(describing, "MANY_RESOURCES", 3)
     secured.ask(CreateAclsRequest(creations=[creation(f"t{number}") for number in range(20)]), **ROOT)
     assert len(secured.ask(DescribeAclsRequest(**EVERYTHING), **ROOT).resources) == 20
+
+
+def test_the_id_of_a_topic_that_one_may_not_describe_is_not_told(secured):
+    """DescribeShareGroupOffsets says zeros, as Kafka does, whether the topic is there or not."""
+    topic = CreatableTopic(name="salaries", num_partitions=1, replication_factor=1, assignments=[], configs=[])
+    assert secured.ask(CreateTopicsRequest(topics=[topic]), **ROOT).topics[0].error_code == 0
+    secured.ask(CreateAclsRequest(creations=[creation("g", Op.DESCRIBE, resource=Resource.GROUP)]), **ROOT)
+    topics = [DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=[0]) for name in ("salaries", "none")]
+    asked = DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=topics)
+    answer = secured.ask(DescribeShareGroupOffsetsRequest(groups=[asked]), principal="User:alice")
+    told = [(topic.topic_id, topic.partitions[0].error_code) for topic in answer.groups[0].topics]
+    assert told == [(ZERO_UUID, TopicAuthorizationFailed.code)] * 2
