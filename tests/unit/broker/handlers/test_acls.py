@@ -21,6 +21,7 @@ from ottla.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsRequestTopic,
 )
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.values import ZERO_UUID
 
 ROOT = {"principal": "User:root"}
@@ -111,6 +112,7 @@ def test_the_id_of_a_topic_that_one_may_not_describe_is_not_told(secured):
     topic = CreatableTopic(name="salaries", num_partitions=1, replication_factor=1, assignments=[], configs=[])
     assert secured.ask(CreateTopicsRequest(topics=[topic]), **ROOT).topics[0].error_code == 0
     secured.ask(CreateAclsRequest(creations=[creation("g", Op.DESCRIBE, resource=Resource.GROUP)]), **ROOT)
+    secured.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), **ROOT)
     topics = [DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=[0]) for name in ("salaries", "none")]
     asked = DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=topics)
     answer = secured.ask(DescribeShareGroupOffsetsRequest(groups=[asked]), principal="User:alice")
