@@ -160,14 +160,12 @@ class SimulatedCluster:
         self.loop.call_later(RESTART_S, self.restart, number)
 
     def repair(self) -> None:
-        """What an administrator does when all is over: wall clocks are set right, rotten files that only he can restore
-        are restored, and a broker whose log says that it must be started again, because the disk failed under its
-        metadata, is."""
-        restored = self.rots.restore_topic_ids()
+        """What an administrator does when all is over: wall clocks are set right, and a broker whose log says that it
+        must be started again, because the disk failed under its metadata, is."""
         for number, seat in self.seats.items():
             seat.machine.clock.set_right()
             link = None if seat.server is None else seat.server.broker.link
-            if number in restored or (isinstance(link, AloneLink) and link.needs_restart):
+            if isinstance(link, AloneLink) and link.needs_restart:
                 self.kill(number)
                 self.restart(number)
 

@@ -5,8 +5,7 @@
 1. What happens is the list (fault.py); nothing is drawn here. Who leads when a fault comes that is aimed at a leader
    is asked then.
 2. What only an administrator mends is mended at the end (`repair`): a broker whose clock is hours away may refuse what
-   clients send, for good, one whose disk failed under its metadata changes nothing more, and a log whose
-   partition.metadata rotted is offline until somebody restores the file.
+   clients send, for good, and one whose disk failed under its metadata changes nothing more.
 3. Every fault is written into the history and the timeline, with the moment of its beginning and of its end.
 4. With `replicated` durability a cluster promises nothing when as many machines lose power together as must have a
    record, so there what takes unsynced bytes away is skipped unless all copies are in sync. Nothing else depends on

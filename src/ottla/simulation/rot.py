@@ -144,13 +144,6 @@ class Rots:
         partition = None if server is None or rot.partition is None else server.broker.replicas.get(rot.partition)
         return partition is not None and partition.log.log_start_offset < rot.next_offset
 
-    def restore_topic_ids(self) -> list[int]:
-        """What the sentence about a damaged partition.metadata says: restored from a copy. The brokers concerned."""
-        rots = self.left(TOPIC_ID)
-        for rot in rots:
-            self._files(rot.broker).rot(rot.path, rot.position, rot.before)
-        return sorted({rot.broker for rot in rots})
-
     # --- rotting ------------------------------------------------------------------------------------------------------
 
     def strike(self, fault: Fault) -> Rot | str:
