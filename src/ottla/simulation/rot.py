@@ -112,10 +112,10 @@ class Rots:
 
     # --- what must become of it ---------------------------------------------------------------------------------------
 
-    def are_settled(self) -> bool:
-        return not self.unsettled()
+    def is_nothing_left(self) -> bool:
+        return not self.unrepaired()
 
-    def unsettled(self) -> list[Rot]:
+    def unrepaired(self) -> list[Rot]:
         """Rotten records that are not repaired, or, on the only copy, that the broker has not found."""
         left = self.left(RECORDS)
         return left if len(self._cluster.seats) > 1 else [rot for rot in left if not self._is_found(rot)]

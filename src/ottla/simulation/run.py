@@ -233,7 +233,7 @@ class Simulation:
         await self.work.stop_moves()
         if not await self._healed():
             return
-        await self._settle_rot()
+        await self._wait_for_repairs()
         await asyncio.sleep(self.plan.after_s)
         await self.work.stop()
         await self.work.read_everything()
@@ -267,16 +267,16 @@ class Simulation:
         for topic in self.work.topics():
             await self.cluster.in_sync(topic.name, topic.num_partitions or 1, is_quiet=is_quiet)
 
-    async def _settle_rot(self) -> None:
+    async def _wait_for_repairs(self) -> None:
         """Until everything that rotted is repaired; on the only copy until it was all found. Anomalies when not."""
         rots, limit_s = self.cluster.rots, HEAL_S * self.plan.pace
         try:
             async with asyncio.timeout(limit_s):
-                while not rots.are_settled():  # noqa: ASYNC110, virtual time
+                while not rots.is_nothing_left():  # noqa: ASYNC110, virtual time
                     await asyncio.sleep(0.1)
         except TimeoutError:
             name = "not-repaired" if self.plan.brokers > 1 else "not-found"
-            self.result.anomalies += [Anomaly(name, f"broker {rot.broker}: {rot}") for rot in rots.unsettled()]
+            self.result.anomalies += [Anomaly(name, f"broker {rot.broker}: {rot}") for rot in rots.unrepaired()]
 
     async def _healed(self) -> bool:
         """Whether all copies came into sync in time; an anomaly when not."""

@@ -116,11 +116,13 @@ def test_a_value_that_changed_is_never_forgiven():
         (100246, 1),
         (100282, 1),
         (100312, 1),
+        (300018, 3),
     ],
 )
 def test_short_seeds_with_rot_that_had_an_anomaly_have_none(seed, brokers):
     """Sound records behind a rotten length went with it, and their offsets were given out again; a follower could not
     cut its log because of a rotten index; records were written and refused because an index had rotted at its end; what
-    was written down of a log that is offline alone was forgotten; a full disk ended the verification."""
+    was written down of a log that is offline alone was forgotten; a full disk ended the verification; a
+    magic that rotted was taken for an old format, and the log was cut."""
     result = run_plan(rotting(seed, brokers))
     assert result.anomalies == [], result.repeat_command

@@ -66,15 +66,22 @@ def _path(directory: Path, base_offset: int) -> Path:
 
 
 def _begins_old(files: Files, path: Path) -> bool:
+    """Whether a sound message of an old format is at the beginning. A magic that rotted is none: what stands there would
+    be cut."""
     file = files.open(path, read_only=True)
     try:
         start = file.read_at(0, MAGIC_KNOWN_BYTES)
+        if len(start) < MAGIC_KNOWN_BYTES or start[MAGIC_AT] not in (0, 1):
+            return False
+        size_bytes = LOG_OVERHEAD_BYTES + _frame.unpack_from(start)[1]
+        if not MAGIC_KNOWN_BYTES <= size_bytes <= file.size():
+            return False
+        read_message_set(file.read_at(0, size_bytes), UNPACKED_LIMIT_BYTES)
+    except CorruptMessage:
+        return False
     finally:
         file.close()
-    if len(start) < MAGIC_KNOWN_BYTES or start[MAGIC_AT] not in (0, 1):
-        return False
-    size_bytes: int = _frame.unpack_from(start)[1]
-    return size_bytes >= SIZE_MIN[start[MAGIC_AT]]
+    return True
 
 
 def _convert_segment(files: Files, directory: Path, base_offset: int, is_clean: bool) -> Iterator[int]:

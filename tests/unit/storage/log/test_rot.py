@@ -9,7 +9,8 @@ import pytest
 
 from ottla.errors import CorruptMessage
 from ottla.records import BatchBuilder, RecordStream, scan
-from ottla.records.layout import LENGTH_AT
+from ottla.records.layout import LENGTH_AT, MAGIC_AT
+from ottla.storage.log.leader_epochs import LEADER_EPOCHS
 from ottla.storage.log.partition_log import PartitionLog, open_log
 from ottla.storage.settings import TopicSettings
 from ottla.testing.files import MemoryFiles
@@ -163,6 +164,16 @@ def test_a_log_is_appended_to_whatever_rotted_at_the_end_of_its_indexes(kind: st
     for number in range(COUNT, 2 * COUNT):
         append(log, number)
     assert readable(log) == (set(range(2 * COUNT)), set())
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_magic_that_rotted_is_no_old_format(magic: int) -> None:
+    """The segment was taken for messages of an old format, converted, and cut at their first byte."""
+    files = written()
+    files.rot(segment_paths(files)[0], MAGIC_AT, bytes([magic]))
+    files.remove(DIRECTORY / LEADER_EPOCHS)
+    log = opened(files, recovery_point=COUNT)
+    assert readable(log) == (set(range(1, COUNT)), {0})
 
 
 @pytest.mark.parametrize("kind", ["index", "timeindex"])
