@@ -66,8 +66,8 @@ def _path(directory: Path, base_offset: int) -> Path:
 
 
 def _begins_old(files: Files, path: Path) -> bool:
-    """Whether a sound message of an old format is at the beginning. A magic that rotted is none: what stands there would
-    be cut."""
+    """Whether a sound message of an old format is at the beginning. A magic that rotted is none: what stands there
+    would be cut."""
     file = files.open(path, read_only=True)
     try:
         start = file.read_at(0, MAGIC_KNOWN_BYTES)
