@@ -36,7 +36,7 @@ class Decisions(dict[str, bool]):
     __slots__ = (
         "_any",
         "_asker",
-        "_others",
+        "_by_prefixes",
         "_principal",
         "_rules",
         "holds",
@@ -52,7 +52,7 @@ class Decisions(dict[str, bool]):
         self._principal, host, self.operation, self.resource = question
         self._asker = Asker.of(self._principal, host)
         self._any: bool | None = None
-        self._others: bool | None = None  # of all resources that no rule speaks of by name
+        self._by_prefixes: dict[tuple[str, ...], bool] = {}  # of all resources that no rule speaks of by name
         self.owner = owner
         self.is_audited = audit.audit_log.isEnabledFor
         """Whether decisions are written down at a level."""
@@ -61,12 +61,11 @@ class Decisions(dict[str, bool]):
 
     def __missing__(self, name: str) -> bool:
         self.owner.make_room()
-        if self._rules.speak_of(self.resource, name):
-            is_allowed = self.verdict(name).is_allowed
-        else:
-            if self._others is None:
-                self._others = self.verdict(name).is_allowed
-            is_allowed = self._others
+        prefixes = self._rules.prefixes_of(self.resource, name)
+        known = None if prefixes is None else self._by_prefixes.get(prefixes)
+        is_allowed = self.verdict(name).is_allowed if known is None else known
+        if prefixes is not None:
+            self._by_prefixes[prefixes] = is_allowed  # no more of them than rules
         self[name] = is_allowed
         if is_allowed:
             self.names.add(name)

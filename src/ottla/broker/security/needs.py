@@ -6,6 +6,7 @@
     WRITE_TOPIC.is_met(broker, context, "orders")             may he
     WRITE_TOPIC.met_by(broker, context, names)                which of them may he
     WRITE_TOPIC.split(broker, context, entries, name_of)      entries of a request that he may, and the others
+    await WRITE_TOPIC.met_by_many(..., pace)                  the same, and split_many, for thousands: with pauses
     WRITE_TOPIC.check(broker, context, "orders")              raise Kafka's error for this kind of resource
 
 1. Handlers ask through a Need of their SERVES and never ask `broker.access` themselves, so the table of operations
@@ -22,6 +23,7 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Callable, Collection, Set
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.broker.quotas.forwarded import FORWARDER
@@ -40,8 +42,12 @@ from ottla.protocol.access import AclOperation, AclResource
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.requests.pacing import Pace
 
 T = TypeVar("T")
+
+NAMES_AT_ONCE: Final = 500
+"""Of so many it is asked between two pauses."""
 
 REFUSALS: Final[dict[AclResource, type[BrokerError]]] = {
     AclResource.TOPIC: TopicAuthorizationFailed,
@@ -113,6 +119,19 @@ class Need:
             return names
         return access.allowed(context, self.operation, self.resource, names, is_filter=self._is_filter)
 
+    async def met_by_many(
+        self, broker: Broker, context: RequestContext, names: Collection[str], pace: Pace
+    ) -> Collection[str]:
+        """The same with pauses, for as many names as a request may have."""
+        if not broker.access.is_on:
+            return names
+        found: set[str] = set()
+        remaining = iter(names)
+        while some := list(islice(remaining, NAMES_AT_ONCE)):
+            found.update(self.met_by(broker, context, some))
+            await pace.step()
+        return found
+
     def _is_met_at_all(self, broker: Broker, context: RequestContext) -> bool:
         """Whatever the name is."""
         if self.is_forwarded and was_checked(broker, context):
@@ -133,6 +152,26 @@ class Need:
             [each for each, name in named if name is None or name in allowed],
             [each for each, name in named if name is not None and name not in allowed],
         )
+
+    async def split_many(
+        self,
+        broker: Broker,
+        context: RequestContext,
+        entries: list[T],
+        name_of: Callable[[T], str | None],
+        pace: Pace,
+    ) -> tuple[list[T], list[T]]:
+        """The same with pauses."""
+        if not broker.access.is_on:
+            return entries, []
+        allowed: list[T] = []
+        refused: list[T] = []
+        for start in range(0, len(entries), NAMES_AT_ONCE):
+            some = self.split(broker, context, entries[start : start + NAMES_AT_ONCE], name_of)
+            allowed += some[0]
+            refused += some[1]
+            await pace.step()
+        return allowed, refused
 
     def is_met_by_any(self, broker: Broker, context: RequestContext) -> bool:
         """Whether there is a resource of this kind with which he may, existing or not."""

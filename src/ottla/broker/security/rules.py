@@ -135,14 +135,19 @@ class Rules:
 
     # --- one resource ---
 
-    def speak_of(self, resource_type: AclResource, name: str) -> bool:
-        """Whether there are rules about this name and not only about all of its kind."""
+    def prefixes_of(self, resource_type: AclResource, name: str) -> tuple[str, ...] | None:
+        """The prefixes in rules that this name begins with: all names of which that is the same are decided alike. None
+        where a rule speaks of the name itself."""
         if name in self._names[resource_type] or name in self._kept_topics:
-            return True
-        for length in self._prefix_lengths[resource_type]:
-            if length <= len(name) and (resource_type, _PREFIXED, name[:length]) in self._acls:
-                return True
-        return False
+            return None
+        lengths = self._prefix_lengths[resource_type]
+        if not lengths:
+            return ()
+        return tuple(
+            name[:length]
+            for length in lengths
+            if length <= len(name) and (resource_type, _PREFIXED, name[:length]) in self._acls
+        )
 
     def decide(
         self, principal: str, asker: Asker, operation: AclOperation, resource_type: AclResource, name: str
