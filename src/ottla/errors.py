@@ -74,6 +74,12 @@ class OttlaError(Exception):
         super().__init__(*(() if detail is None else (detail,)))
         self.detail = detail
 
+    @property
+    def brief(self) -> str:
+        """The detail alone, where an answer has Kafka's words; the whole sentence without one. Others' names stand in
+        it, so it is cut: a text on the wire has 32,767 bytes at most."""
+        return self.detail[:DETAIL_LIMIT] if self.detail else self.sentence
+
     def __str__(self) -> str:
         if not self.detail:
             return self.sentence

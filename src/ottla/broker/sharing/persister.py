@@ -136,7 +136,7 @@ class Persister:
                 return result
             except _PASSES as error:
                 if self._broker.clock.monotonic_ms() + pause_ms > deadline_ms:
-                    raise CoordinatorNotAvailable(str(error.detail or error)) from error
+                    raise CoordinatorNotAvailable(error.brief) from error
             await self._broker.clock.sleep(pause_ms)
             pause_ms = min(2 * pause_ms, LONGEST_PAUSE_MS)
 

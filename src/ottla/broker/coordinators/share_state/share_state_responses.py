@@ -18,7 +18,7 @@ class _Problem(NamedTuple):
 
 
 def _problem(error: BrokerError | None) -> _Problem:
-    return _Problem() if error is None else _Problem(error.code, str(error.detail or error))
+    return _Problem() if error is None else _Problem(error.code, error.brief)
 
 
 def initialized(key: ShareKey, error: BrokerError | None = None) -> initializing.InitializeShareGroupStateResponse:

@@ -54,7 +54,7 @@ async def handle(broker: Broker, request: ShareAcknowledgeRequest, context: Requ
             broker.sharing.sessions.go_on(key, request.share_session_epoch)
     except BrokerError as error:
         return ShareAcknowledgeResponse(
-            error_code=error.code, error_message=str(error.detail or error), responses=[], node_endpoints=[]
+            error_code=error.code, error_message=error.brief, responses=[], node_endpoints=[]
         )
     refused = refused_topics(broker, context, READ_TOPIC, {topic.topic_id for topic in request.topics})
     acknowledging = Acknowledging(broker, key, refused, is_renewing=request.is_renew_ack)
@@ -82,7 +82,7 @@ def _answer(
             PartitionData(
                 partition_index=place.partition,
                 error_code=NONE if error is None else error.code,
-                error_message=None if error is None else str(error.detail or error),
+                error_message=None if error is None else error.brief,
                 current_leader=LeaderIdAndEpoch(**leader._asdict()),
             )
         )

@@ -119,7 +119,7 @@ async def _fetch(
 def _refusal(error: BrokerError) -> ShareFetchResponse:
     return ShareFetchResponse(
         error_code=error.code,
-        error_message=str(error.detail or error),
+        error_message=error.brief,
         acquisition_lock_timeout_ms=0,
         responses=[],
         node_endpoints=[],
@@ -168,9 +168,9 @@ class _Answer:
         return PartitionData(
             partition_index=place.partition,
             error_code=NONE if error is None else error.code,
-            error_message=None if error is None else str(error.detail or error),
+            error_message=None if error is None else error.brief,
             acknowledge_error_code=NONE if problem is None else problem.code,
-            acknowledge_error_message=None if problem is None else str(problem.detail or problem),
+            acknowledge_error_message=None if problem is None else problem.brief,
             current_leader=LeaderIdAndEpoch(**leader._asdict()),
             records=b"" if records is None else records,
             acquired_records=[]

@@ -41,7 +41,7 @@ def describe(
 def describe_error(group_id: str, error: BrokerError) -> DescribedGroup:
     return DescribedGroup(
         error_code=error.code,
-        error_message=str(error.detail or error),
+        error_message=error.brief,
         group_id=group_id,
         group_state="",
         group_epoch=0,

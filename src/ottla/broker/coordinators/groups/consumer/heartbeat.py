@@ -262,7 +262,7 @@ def _written(draft: Draft[ConsumerGroup], token: Token, answer: ConsumerGroupHea
 
 def heartbeat_error(error: BrokerError) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(
-        error_code=error.code, error_message=str(error.detail or error), member_epoch=0, heartbeat_interval_ms=0
+        error_code=error.code, error_message=error.brief, member_epoch=0, heartbeat_interval_ms=0
     )
 
 

@@ -30,7 +30,7 @@ def describe(group_id: str, group: Group | None, cluster: ClusterView, assignor:
 def describe_error(group_id: str, error: BrokerError) -> DescribedGroup:
     return DescribedGroup(
         error_code=error.code,
-        error_message=str(error.detail or error),
+        error_message=error.brief,
         group_id=group_id,
         group_state="",  # where consumer groups are Dead, Kafka's share groups have none
         group_epoch=0,

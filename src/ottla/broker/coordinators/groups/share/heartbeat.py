@@ -274,7 +274,7 @@ def _answer(
 
 def heartbeat_error(error: BrokerError) -> ShareGroupHeartbeatResponse:
     return ShareGroupHeartbeatResponse(
-        error_code=error.code, error_message=str(error.detail or error), member_epoch=0, heartbeat_interval_ms=0
+        error_code=error.code, error_message=error.brief, member_epoch=0, heartbeat_interval_ms=0
     )
 
 

@@ -236,7 +236,7 @@ class ShareGroupProtocol(GroupProtocol[ShareGroup]):
 
 def _altered(error: BrokerError | None = None) -> AlterShareGroupOffsetsResponse:
     code = NONE if error is None else error.code
-    message = None if error is None else str(error.detail or error)
+    message = None if error is None else error.brief
     return AlterShareGroupOffsetsResponse(error_code=code, error_message=message, responses=[])
 
 

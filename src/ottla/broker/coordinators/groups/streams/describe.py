@@ -36,7 +36,7 @@ def describe(group_id: str, group: Group | None) -> DescribedGroup:
 def describe_error(group_id: str, error: BrokerError) -> DescribedGroup:
     return DescribedGroup(
         error_code=error.code,
-        error_message=str(error.detail or error),
+        error_message=error.brief,
         group_id=group_id,
         group_state="",
         group_epoch=0,

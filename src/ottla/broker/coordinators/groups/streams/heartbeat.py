@@ -273,6 +273,6 @@ def left_answer(request: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatR
 
 def heartbeat_error(error: BrokerError) -> StreamsGroupHeartbeatResponse:
     answer = empty_answer("", 0)
-    answer.error_code, answer.error_message = error.code, str(error.detail or error)
+    answer.error_code, answer.error_message = error.code, error.brief
     answer.status = None
     return answer
