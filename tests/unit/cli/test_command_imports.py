@@ -78,7 +78,7 @@ def modules_loaded_by(line: str, broker: Any) -> list[str]:
 def test_a_process_that_is_one_command_seldom_looks_for_garbage_and_a_broker_as_usual():
     program = (
         "import gc\nfrom ottla.cli import collecting\nusual = gc.get_threshold()\ncollecting.collect_rarely()\n"
-        "print(gc.get_threshold()[0])\ncollecting.collect_as_usual()\nprint(gc.get_threshold() == usual)"
+        "print(gc.get_threshold()[0])\ncollecting.collect_as_usual()\nprint(gc.get_threshold()[:2] == usual[:2])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANG_S)
     assert done.stdout.split() == [str(RARELY), "True"]

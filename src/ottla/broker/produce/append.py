@@ -64,6 +64,8 @@ class Traits(NamedTuple):
     """Nobody can say, before he has done it, how long the append will take."""
     is_transactional: bool
     """A batch is part of a transaction, as the first of its partition says."""
+    is_wide: bool = False
+    """It has more partitions than can be looked at without a pause."""
 
 
 ADMIN_CLIENT: Final = "__admin_client"
@@ -80,7 +82,8 @@ def traits_of(request: Produce) -> Traits:
     if not attributes and count <= MANY_PARTITIONS:
         return PLAIN
     is_compressed = bool(attributes & COMPRESSION_MASK)
-    return Traits(is_compressed or count > MANY_PARTITIONS, bool(attributes & TRANSACTIONAL_BIT))
+    is_wide = count > MANY_PARTITIONS
+    return Traits(is_compressed or is_wide, bool(attributes & TRANSACTIONAL_BIT), is_wide)
 
 
 def is_slow(records: memoryview) -> bool:
@@ -114,30 +117,44 @@ class Appending:
     def add(self, request: Produce) -> tuple[ProduceResults, list[Uncommitted]]:
         """Add a request; its answers are true and its list is complete after `append`."""
         uncommitted: list[Uncommitted] = []
+        answers = [(topic, self._add(topic, partitions, uncommitted)) for topic, partitions in request.topics]
+        return answers, uncommitted
+
+    async def add_with_pauses(self, request: Produce, pace: Pace) -> tuple[ProduceResults, list[Uncommitted]]:
+        uncommitted: list[Uncommitted] = []
         answers: ProduceResults = []
         for topic, partitions in request.topics:
-            name = topic if isinstance(topic, str) else topic_name(self._broker, topic)
-            has_rules = name is None or name in self._broker.internal_topics or bool(self._refused)
-            outcomes = []
-            for index, records in partitions:
-                outcome = ProduceResult(index)
-                outcomes.append(outcome)
-                partition = None if has_rules or name is None else self._broker.replicas.get((name, index))
-                if partition is None:
-                    try:
-                        partition = self._partition(name, index)
-                    except BrokerError as error:
-                        outcome.refuse(error)
-                        count_refusal(self._broker, name, error, 0 if records is None else len(records))
-                        continue
-                part = NO_RECORDS if records is None else records, outcome, uncommitted
-                known = self._parts.get(partition)
-                if known is None:
-                    self._parts[partition] = [part]
-                else:
-                    known.append(part)
+            outcomes: list[ProduceResult] = []
+            for start in range(0, len(partitions), MANY_PARTITIONS):
+                outcomes += self._add(topic, partitions[start : start + MANY_PARTITIONS], uncommitted)
+                await pace.step()
             answers.append((topic, outcomes))
         return answers, uncommitted
+
+    def _add(
+        self, topic: Topic, partitions: list[tuple[int, memoryview | None]], uncommitted: list[Uncommitted]
+    ) -> list[ProduceResult]:
+        name = topic if isinstance(topic, str) else topic_name(self._broker, topic)
+        has_rules = name is None or name in self._broker.internal_topics or bool(self._refused)
+        outcomes = []
+        for index, records in partitions:
+            outcome = ProduceResult(index)
+            outcomes.append(outcome)
+            partition = None if has_rules or name is None else self._broker.replicas.get((name, index))
+            if partition is None:
+                try:
+                    partition = self._partition(name, index)
+                except BrokerError as error:
+                    outcome.refuse(error)
+                    count_refusal(self._broker, name, error, 0 if records is None else len(records))
+                    continue
+            part = NO_RECORDS if records is None else records, outcome, uncommitted
+            known = self._parts.get(partition)
+            if known is None:
+                self._parts[partition] = [part]
+            else:
+                known.append(part)
+        return outcomes
 
     def append(self) -> None:
         """Append all that was added."""

@@ -46,6 +46,7 @@ from ottla.broker.requests.served import (
     handler_of,
     served,
 )
+from ottla.broker.requests.slicing import Slices, cut, join
 from ottla.broker.requests.timing import FirstWait, Stopwatch, noted, timed
 from ottla.broker.security.needs import was_checked
 from ottla.errors import BrokerError, MalformedMessage, UnknownServerError, UnsupportedVersion
@@ -96,6 +97,7 @@ class Lane:
         "has_throttle_time",
         "large_bytes",
         "runs",
+        "slices",
         "throttled",
         "times",
         "version",
@@ -113,7 +115,8 @@ class Lane:
         self.answer_header = _ANSWER_HEADERS[response_header_version(api.key, version)]
         self.has_error_code = any(field.name == "error_code" for field in api.response.fields)
         self.frame_bytes = frame_limit_bytes(api.key)
-        self.large_bytes = LARGE_FRAME_BYTES if declared.is_paced else self.frame_bytes
+        self.slices = declared.slices
+        self.large_bytes = LARGE_FRAME_BYTES if declared.is_paced or declared.slices else self.frame_bytes
         self.check = gate.check_of(api)
         self.charges = None if _is_between_brokers(api) else partial(broker.quotas.charges_of, declared.quota.value)
         self.forwarded_charges = partial(_forwarded_charges, broker)
@@ -238,7 +241,26 @@ class Dispatch:
                 request = await self._broker.pacing.apart(_decoded, lane, frame, position)
             else:
                 request = _decoded(lane, frame, position)
+        if lane.slices is not None:
+            return await self._handle_in_slices(lane, lane.slices, request, context)
         return await awaited(self._handle(lane, request, context))
+
+    async def _handle_in_slices(
+        self, lane: Lane, slices: Slices, request: Message, context: RequestContext
+    ) -> Message | None:
+        """As several requests, with a turn for others between two of them."""
+        answer: Any = None
+        for part, depth in cut(request, slices):
+            with self._broker.pacing.turn(context.connection) as pace:  # its handler may want the turn itself
+                await pace.pause()
+            answered: Any = await awaited(self._handle(lane, part, context))
+            if answer is None or answered is None or (lane.has_error_code and answered.error_code):
+                answer = answered
+                if answer is None or (lane.has_error_code and answer.error_code):
+                    return answer  # type: ignore[no-any-return]
+            else:
+                join(answer, answered, slices, depth)
+        return answer  # type: ignore[no-any-return]
 
     def _refusal(self, lane: Lane, error: Exception, context: RequestContext) -> Message:
         if isinstance(error, CloseConnection | MalformedMessage):

@@ -18,6 +18,7 @@
                   entries.
     frame_bytes   of the whole frame; judged as soon as its first bytes tell the API. What has no list needs little.
     is_paced      large frames are decoded and answered with pauses (pacing.py), one at a time.
+    slices        the same, and handled as several small requests (slicing.py).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from ottla.broker import handlers
 from ottla.broker.network.held import HeldAnswers
+from ottla.broker.requests.slicing import Slices
 from ottla.broker.security.needs import Need
 from ottla.light_dataclasses import dataclass
 from ottla.light_tuples import NamedTuple
@@ -105,6 +107,8 @@ class Served:
     entries: int = ENTRIES
     frame_bytes: int | None = None  # where the shape of the request does not say it
     is_paced: bool = False
+    slices: Slices | None = None
+    """How a large request becomes several small ones, where its entries have nothing to do with each other."""
     needs: tuple[Need, ...] = ()
     """What its handler asks about who sent it (security/needs.py)."""
     quota: Quota = Quota.NONE

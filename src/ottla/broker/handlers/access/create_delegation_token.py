@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 REQUESTER_SINCE: Final = 3
 
 CREATE_TOKENS = Need(AclOperation.CREATE_TOKENS, AclResource.USER, when="a token for somebody else")
-SERVES = Served(CreateDelegationTokenRequest, needs=(CREATE_TOKENS,))
+SERVES = Served(CreateDelegationTokenRequest, is_paced=True, needs=(CREATE_TOKENS,))
 
 
 async def handle(

@@ -34,7 +34,7 @@ REQUESTER_SINCE: Final = 3
 
 DESCRIBE_TOKENS = Need(AclOperation.DESCRIBE_TOKENS, AclResource.USER, Refused.LEFT_OUT, when="tokens of others")
 DESCRIBE_TOKEN = Need(AclOperation.DESCRIBE, AclResource.DELEGATION_TOKEN, Refused.LEFT_OUT, when="tokens of others")
-SERVES = Served(DescribeDelegationTokenRequest, needs=(DESCRIBE_TOKEN, DESCRIBE_TOKENS))
+SERVES = Served(DescribeDelegationTokenRequest, is_paced=True, needs=(DESCRIBE_TOKEN, DESCRIBE_TOKENS))
 
 
 async def handle(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 DESCRIBE_CLUSTER = Need(AclOperation.DESCRIBE, AclResource.CLUSTER)
-SERVES = Served(DescribeUserScramCredentialsRequest, needs=(DESCRIBE_CLUSTER,))
+SERVES = Served(DescribeUserScramCredentialsRequest, is_paced=True, needs=(DESCRIBE_CLUSTER,))
 
 
 def handle(
@@ -38,10 +38,9 @@ def handle(
 
 def _refusal(request: DescribeUserScramCredentialsRequest, error: BrokerError) -> DescribeUserScramCredentialsResponse:
     """As Kafka refuses it: for the whole, and once more for every user, without the name."""
-    results = [
-        DescribeUserScramCredentialsResult(
-            user="", error_code=error.code, error_message=str(error), credential_infos=[]
-        )
-        for _ in request.users or []
-    ]
-    return DescribeUserScramCredentialsResponse(error_code=error.code, error_message=str(error), results=results)
+    message = str(error)
+    result = DescribeUserScramCredentialsResult(
+        user="", error_code=error.code, error_message=message, credential_infos=[]
+    )
+    results = [result] * len(request.users or [])
+    return DescribeUserScramCredentialsResponse(error_code=error.code, error_message=message, results=results)

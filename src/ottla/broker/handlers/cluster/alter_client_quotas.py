@@ -49,7 +49,8 @@ async def handle(
 
 
 def _refusals(request: AlterClientQuotasRequest, error: BrokerError) -> list[ResponseEntryData]:
+    message = str(error)
     return [
-        ResponseEntryData(error_code=error.code, error_message=str(error), entity=list(entry.entity))
+        ResponseEntryData(error_code=error.code, error_message=message, entity=list(entry.entity))
         for entry in request.entries
     ]

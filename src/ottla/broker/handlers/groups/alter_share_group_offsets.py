@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.coordinators.groups.share.partitions import SharedTopic
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
+from ottla.broker.requests.slicing import Slices
 from ottla.broker.security.needs import Need, Refused
 from ottla.broker.sharing.group_offsets import GroupOffsets
 from ottla.broker.sharing.requests import check_enabled
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 READ_GROUP = Need(AclOperation.READ, AclResource.GROUP)
 READ_TOPIC = Need(AclOperation.READ, AclResource.TOPIC, Refused.ENTRY)
-SERVES = Served(AlterShareGroupOffsetsRequest, needs=(READ_GROUP, READ_TOPIC))
+SLICES = Slices("topics", "responses", Slices("partitions", "partitions"))
+SERVES = Served(AlterShareGroupOffsetsRequest, slices=SLICES, needs=(READ_GROUP, READ_TOPIC))
 
 
 async def handle(
@@ -49,9 +51,7 @@ async def handle(
         if wanted or not refused:
             result = await GroupOffsets(broker, request.group_id).alter(wanted, offsets, context)
     except BrokerError as error:
-        return AlterShareGroupOffsetsResponse(
-            error_code=error.code, error_message=str(error.detail or error), responses=[]
-        )
+        return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.brief, responses=[])
     return _answer(broker, request, refused, result)
 
 
@@ -91,7 +91,7 @@ def _answer(
                 AlterShareGroupOffsetsResponsePartition(
                     partition_index=index,
                     error_code=NONE if error is None else error.code,
-                    error_message=None if error is None else str(error.detail or error),
+                    error_message=None if error is None else error.brief,
                 )
             )
         topics.append(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.coordinators.groups.shard import GroupShard
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
+from ottla.broker.requests.slicing import Slices
 from ottla.broker.security.needs import Need, Refused
 from ottla.broker.sharing.group_offsets import GroupOffsets
 from ottla.errors import BrokerError
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 DELETE_GROUP = Need(AclOperation.DELETE, AclResource.GROUP, Refused.ENTRY)
-SERVES = Served(DeleteGroupsRequest, is_paced=True, needs=(DELETE_GROUP,))
+SERVES = Served(DeleteGroupsRequest, slices=Slices("groups_names", "results", is_set=True), needs=(DELETE_GROUP,))
 
 
 async def handle(broker: Broker, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
+from ottla.broker.requests.slicing import Slices
 from ottla.broker.security.needs import Need, Refused
 from ottla.broker.sharing.group_offsets import GroupOffsets
 from ottla.broker.sharing.requests import check_enabled
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 DELETE_GROUP = Need(AclOperation.DELETE, AclResource.GROUP)
 READ_TOPIC = Need(AclOperation.READ, AclResource.TOPIC, Refused.ENTRY)
-SERVES = Served(DeleteShareGroupOffsetsRequest, needs=(DELETE_GROUP, READ_TOPIC))
+SERVES = Served(DeleteShareGroupOffsetsRequest, slices=Slices("topics", "responses"), needs=(DELETE_GROUP, READ_TOPIC))
 
 
 async def handle(
@@ -46,9 +47,7 @@ async def handle(
     try:
         result = await GroupOffsets(broker, request.group_id).delete(list(wanted.values()))
     except BrokerError as error:
-        return DeleteShareGroupOffsetsResponse(
-            error_code=error.code, error_message=str(error.detail or error), responses=[]
-        )
+        return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.brief, responses=[])
     errors |= {name: result[topic_id] for name, topic_id in wanted.items()}
     return DeleteShareGroupOffsetsResponse(
         error_code=NONE, responses=[_topic(name, ids.get(name, ZERO_UUID), errors[name]) for name in names]
@@ -60,5 +59,5 @@ def _topic(name: str, topic_id: bytes, error: BrokerError | None) -> DeleteShare
         topic_name=name,
         topic_id=topic_id,
         error_code=NONE if error is None else error.code,
-        error_message=None if error is None else str(error.detail or error),
+        error_message=None if error is None else error.brief,
     )

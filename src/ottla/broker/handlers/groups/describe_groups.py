@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.coordinators.groups.shard import GroupShard
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
+from ottla.broker.requests.slicing import Slices
 from ottla.broker.security.needs import Need, Refused
 from ottla.errors import NONE, BrokerError
 from ottla.protocol.access import AclOperation, AclResource
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 DESCRIBE_GROUP = Need(AclOperation.DESCRIBE, AclResource.GROUP, Refused.ENTRY)
-SERVES = Served(DescribeGroupsRequest, is_paced=True, needs=(DESCRIBE_GROUP,))
+SERVES = Served(DescribeGroupsRequest, slices=Slices("groups", "groups", is_set=True), needs=(DESCRIBE_GROUP,))
 
 
 async def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.running import Running
 from ottla.broker.requests.served import Served
+from ottla.broker.requests.slicing import Slices
 from ottla.broker.security.needs import Need, Refused
 from ottla.broker.sharing.group_offsets import GroupOffsets, OffsetNow
 from ottla.broker.sharing.requests import check_enabled
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 
 DESCRIBE_GROUP = Need(AclOperation.DESCRIBE, AclResource.GROUP, Refused.ENTRY)
 DESCRIBE_TOPIC = Need(AclOperation.DESCRIBE, AclResource.TOPIC, Refused.ENTRY)
-SERVES = Served(DescribeShareGroupOffsetsRequest, needs=(DESCRIBE_GROUP, DESCRIBE_TOPIC))
+SLICES = Slices("groups", "groups", Slices("topics", "topics", Slices("partitions", "partitions")))
+SERVES = Served(DescribeShareGroupOffsetsRequest, slices=SLICES, needs=(DESCRIBE_GROUP, DESCRIBE_TOPIC))
 
 
 class _Asked(NamedTuple):
@@ -61,7 +63,7 @@ async def _group(
         topics = _topics(broker, offsets, asked, context)
     except BrokerError as error:
         return DescribeShareGroupOffsetsResponseGroup(
-            group_id=asked.group_id, topics=[], error_code=error.code, error_message=str(error.detail or error)
+            group_id=asked.group_id, topics=[], error_code=error.code, error_message=error.brief
         )
     reading = {
         (topic.topic_id, each): offsets.begin_read(topic.topic_id, topic.name, each)
@@ -119,5 +121,5 @@ def _partition(index: int, result: OffsetNow | BrokerError) -> DescribeShareGrou
         leader_epoch=now.leader_epoch,
         lag=now.lag,
         error_code=NONE if error is None else error.code,
-        error_message=None if error is None else str(error.detail or error),
+        error_message=None if error is None else error.brief,
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 READ_GROUP = Need(AclOperation.READ, AclResource.GROUP)
-SERVES = Served(LeaveGroupRequest, needs=(READ_GROUP,))
+SERVES = Served(LeaveGroupRequest, is_paced=True, needs=(READ_GROUP,))
 
 
 async def handle(broker: Broker, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:

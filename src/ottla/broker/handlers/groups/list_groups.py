@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DESCRIBE_CLUSTER = Need(AclOperation.DESCRIBE, AclResource.CLUSTER)
 DESCRIBE_GROUP = Need(AclOperation.DESCRIBE, AclResource.GROUP, Refused.LEFT_OUT, unless=DESCRIBE_CLUSTER)
-SERVES = Served(ListGroupsRequest, needs=(DESCRIBE_GROUP,))
+SERVES = Served(ListGroupsRequest, is_paced=True, needs=(DESCRIBE_GROUP,))
 
 
 async def handle(broker: Broker, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:

@@ -27,7 +27,7 @@ TOPIC_IDS_SINCE = 10
 
 READ_GROUP = Need(AclOperation.READ, AclResource.GROUP)
 READ_TOPIC = Need(AclOperation.READ, AclResource.TOPIC, Refused.ENTRY)
-SERVES = Served(OffsetCommitRequest, needs=(READ_GROUP, READ_TOPIC))
+SERVES = Served(OffsetCommitRequest, is_paced=True, needs=(READ_GROUP, READ_TOPIC))
 
 
 async def handle(broker: Broker, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:

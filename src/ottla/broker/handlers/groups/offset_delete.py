@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.coordinators.groups.shard import GroupShard
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
+from ottla.broker.requests.slicing import Slices
 from ottla.broker.security.needs import Need, Refused
 from ottla.errors import NONE
 from ottla.protocol.access import AclOperation, AclResource
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 DELETE_GROUP = Need(AclOperation.DELETE, AclResource.GROUP)
 READ_TOPIC = Need(AclOperation.READ, AclResource.TOPIC, Refused.ENTRY)
-SERVES = Served(OffsetDeleteRequest, needs=(DELETE_GROUP, READ_TOPIC))
+SLICES = Slices("topics", "topics", Slices("partitions", "partitions"))
+SERVES = Served(OffsetDeleteRequest, slices=SLICES, needs=(DELETE_GROUP, READ_TOPIC))
 
 
 async def handle(broker: Broker, request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:

@@ -9,6 +9,7 @@ from ottla.broker.coordinators.groups.shard import GroupShard
 from ottla.broker.coordinators.groups.share.describe import describe_error
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
+from ottla.broker.requests.slicing import Slices
 from ottla.broker.security.needs import Need, Refused
 from ottla.errors import UnsupportedVersion
 from ottla.protocol.access import AclOperation, AclResource
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 DESCRIBE_TOPIC = Need(
     AclOperation.DESCRIBE, AclResource.TOPIC, Refused.ENTRY, when="every topic that a member is assigned"
 )
-SERVES = Served(ShareGroupDescribeRequest, is_paced=True, needs=(DESCRIBE_GROUP, DESCRIBE_TOPIC))
+SLICES = Slices("group_ids", "groups", is_set=True)
+SERVES = Served(ShareGroupDescribeRequest, slices=SLICES, needs=(DESCRIBE_GROUP, DESCRIBE_TOPIC))
 
 
 async def handle(

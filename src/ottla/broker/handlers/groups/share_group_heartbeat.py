@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 READ_GROUP = Need(AclOperation.READ, AclResource.GROUP)
 DESCRIBE_TOPIC = Need(AclOperation.DESCRIBE, AclResource.TOPIC, when="every topic that it names")
-SERVES = Served(ShareGroupHeartbeatRequest, needs=(READ_GROUP, DESCRIBE_TOPIC))
+SERVES = Served(ShareGroupHeartbeatRequest, is_paced=True, needs=(READ_GROUP, DESCRIBE_TOPIC))
 
 
 def handle(broker: Broker, request: ShareGroupHeartbeatRequest, context: RequestContext) -> Message | Work[Message]:

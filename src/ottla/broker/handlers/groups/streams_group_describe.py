@@ -8,6 +8,7 @@ from ottla.broker.coordinators.groups.modern_describe import DESCRIBE_GROUP, Kin
 from ottla.broker.coordinators.groups.shard import GroupShard
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
+from ottla.broker.requests.slicing import Slices
 from ottla.broker.security.needs import Need, Refused
 from ottla.errors import InvalidGroupId, UnsupportedVersion
 from ottla.protocol.access import AclOperation, AclResource
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 
 DESCRIBE_TOPIC = Need(AclOperation.DESCRIBE, AclResource.TOPIC, Refused.ENTRY, when="every topic of its topology")
-SERVES = Served(StreamsGroupDescribeRequest, is_paced=True, needs=(DESCRIBE_GROUP, DESCRIBE_TOPIC))
+SLICES = Slices("group_ids", "groups", is_set=True)
+SERVES = Served(StreamsGroupDescribeRequest, slices=SLICES, needs=(DESCRIBE_GROUP, DESCRIBE_TOPIC))
 
 
 async def handle(

@@ -44,7 +44,7 @@ CREATE_TOPIC = Need(
     when="internal topics that are missing; a status says which",
     unless=CREATE_CLUSTER,
 )
-SERVES = Served(StreamsGroupHeartbeatRequest, needs=(READ_GROUP, DESCRIBE_TOPIC, CREATE_TOPIC))
+SERVES = Served(StreamsGroupHeartbeatRequest, is_paced=True, needs=(READ_GROUP, DESCRIBE_TOPIC, CREATE_TOPIC))
 
 MISSING_INTERNAL_TOPICS: Final = 3
 NAMED_LIMIT: Final = 3  # failures in the detail of a status; the rest is counted

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 READ_GROUP = Need(AclOperation.READ, AclResource.GROUP)
-SERVES = Served(SyncGroupRequest, needs=(READ_GROUP,))
+SERVES = Served(SyncGroupRequest, is_paced=True, needs=(READ_GROUP,))
 
 
 async def handle(broker: Broker, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:

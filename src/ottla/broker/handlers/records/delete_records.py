@@ -65,24 +65,25 @@ class _Deletion:
 
 
 DELETE_TOPIC = Need(AclOperation.DELETE, AclResource.TOPIC, Refused.ENTRY)
-SERVES = Served(DeleteRecordsRequest, needs=(DELETE_TOPIC,))
+SERVES = Served(DeleteRecordsRequest, is_paced=True, needs=(DELETE_TOPIC,))
 
 
 async def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
     deletions: list[_Deletion] = []
-    allowed = DELETE_TOPIC.met_by(broker, context, {topic.name for topic in request.topics})
-    topics = [
-        DeleteRecordsTopicResult(
-            name=topic.name,
-            partitions=[
-                _one(broker, TopicPartition(topic.name, asked.partition_index), asked.offset, deletions)
-                if topic.name in allowed
-                else _refused(asked.partition_index, DELETE_TOPIC.code)
-                for asked in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
+    topics: list[DeleteRecordsTopicResult] = []
+    with broker.pacing.turn(context.connection) as pace:
+        for topic in request.topics:
+            is_allowed = DELETE_TOPIC.is_met(broker, context, topic.name)
+            result = DeleteRecordsTopicResult(name=topic.name, partitions=[])
+            topics.append(result)
+            for asked in topic.partitions:
+                name = TopicPartition(topic.name, asked.partition_index)
+                result.partitions.append(
+                    _one(broker, name, asked.offset, deletions)
+                    if is_allowed
+                    else _refused(asked.partition_index, DELETE_TOPIC.code)
+                )
+                await pace.step()
     deadline_ms = broker.clock.monotonic_ms() + request.timeout_ms
     if deletions and await _are_written_down(broker, deletions):
         await _wait(broker, deletions, deadline_ms)

@@ -88,6 +88,21 @@ SERVES = Served(
 
 def handle(broker: Broker, request: Produce, context: RequestContext) -> Produced:
     traits = traits_of(request)
+    if traits.is_wide:
+        return _handle_wide(broker, request, context, traits)
+    return _handle_any(broker, request, context, traits)
+
+
+async def _handle_wide(
+    broker: Broker, request: Produce, context: RequestContext, traits: Traits
+) -> ProduceResults | None:
+    """Hold the connection first: this takes a while, and so does its answer, which is written apart then."""
+    with broker.pacing.turn(context.connection, always_finishes=True) as pace:
+        await pace.pause()
+    return await awaited(_handle_any(broker, request, context, traits))
+
+
+def _handle_any(broker: Broker, request: Produce, context: RequestContext, traits: Traits) -> Produced:
     if traits.is_transactional and not _may_use_id(broker, request, context):
         return _refuse_all(broker, request, WRITE_ID.refusal(context))
     if broker.access.is_on:
@@ -170,8 +185,8 @@ async def _append_with_pauses(
     broker: Broker, request: Produce, context: RequestContext, refused: RefusedPartitions, guards: Guards
 ) -> ProduceResults | None:
     appending = Appending(broker, request.acks, context, refused, guards)
-    answers, uncommitted = appending.add(request)
     with broker.pacing.turn(context.connection, always_finishes=True) as pace:
+        answers, uncommitted = await appending.add_with_pauses(request, pace)
         await appending.append_with_pauses(pace)
     return await awaited(_acknowledge(broker, request, answers, uncommitted))
 
@@ -211,8 +226,8 @@ async def _verify_then_append(broker: Broker, request: Produce, context: Request
         if guards and producer is not None:
             refused |= await _verify(broker, request, context, guards, producer)
         appending = Appending(broker, request.acks, context, refused, guards)
-        answers, uncommitted = appending.add(request)
         with broker.pacing.turn(context.connection, always_finishes=True) as pace:
+            answers, uncommitted = await appending.add_with_pauses(request, pace)
             await appending.append_with_pauses(pace)
     return await awaited(_acknowledge(broker, request, answers, uncommitted))
 

@@ -10,6 +10,7 @@ from ottla.broker.coordinators.share_state.shard import ShareStateShard
 from ottla.broker.coordinators.share_state.state import ShareKey
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
+from ottla.broker.requests.slicing import Slices
 from ottla.protocol.messages.read_share_group_state import (
     ReadShareGroupStateRequest,
     ReadShareGroupStateResponse,
@@ -19,7 +20,8 @@ from ottla.protocol.messages.read_share_group_state import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-SERVES = Served(ReadShareGroupStateRequest, needs=(BETWEEN_BROKERS,))
+SLICES = Slices("topics", "results", Slices("partitions", None))  # each partition is answered for itself
+SERVES = Served(ReadShareGroupStateRequest, slices=SLICES, needs=(BETWEEN_BROKERS,))
 
 
 async def handle(

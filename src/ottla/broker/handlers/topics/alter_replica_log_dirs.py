@@ -45,7 +45,7 @@ FUTURE_SUFFIX_BYTES: Final = len(".") + 32 + len("-future")
 
 
 ALTER_CLUSTER = Need(AclOperation.ALTER, AclResource.CLUSTER, Refused.ENTRY)
-SERVES = Served(AlterReplicaLogDirsRequest, needs=(ALTER_CLUSTER,))
+SERVES = Served(AlterReplicaLogDirsRequest, is_paced=True, needs=(ALTER_CLUSTER,))
 
 
 def handle(broker: Broker, request: AlterReplicaLogDirsRequest, context: RequestContext) -> AlterReplicaLogDirsResponse:

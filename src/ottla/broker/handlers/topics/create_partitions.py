@@ -27,7 +27,10 @@ SERVES = Served(CreatePartitionsRequest, is_paced=True, needs=(ALTER_TOPIC,), qu
 
 
 async def handle(broker: Broker, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
-    request.topics, refused = ALTER_TOPIC.split(broker, context, request.topics, lambda topic: topic.name)
+    with broker.pacing.turn(context.connection) as pace:
+        request.topics, refused = await ALTER_TOPIC.split_many(
+            broker, context, request.topics, lambda topic: topic.name, pace
+        )
     answer = CreatePartitionsResponse(results=[])
     if request.topics or not refused:
         answer = await decided(broker, request, context, _decide)

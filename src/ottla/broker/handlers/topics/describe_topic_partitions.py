@@ -44,10 +44,11 @@ async def handle(
         names = _names(broker, request)
     except InvalidRequest as error:
         return DescribeTopicPartitionsResponse(topics=[_missing(broker, topic.name, error) for topic in request.topics])
-    allowed = (DESCRIBE_TOPIC if request.topics else LIST_TOPIC).met_by(broker, context, names)
     limit = max(1, min(request.response_partition_limit, broker.settings.max_request_partition_size_limit))
     answer = DescribeTopicPartitionsResponse(topics=[])
     with broker.pacing.turn(context.connection) as pace:
+        need = DESCRIBE_TOPIC if request.topics else LIST_TOPIC
+        allowed = await need.met_by_many(broker, context, names, pace)
         for name in names:
             if name not in allowed:
                 continue
@@ -58,8 +59,10 @@ async def handle(
             if answer.next_cursor is not None:
                 break
             await pace.step()
-    if request.topics:
-        answer.topics += [_refused(name) for name in names if name not in allowed]
+        for name in names if request.topics else ():
+            if name not in allowed:
+                answer.topics.append(_refused(name))
+                await pace.step()
     return answer
 
 

@@ -12,6 +12,7 @@ from ottla.broker.coordinators.transactions.shard import TransactionShard
 from ottla.broker.coordinators.transactions.txn_responses import not_described
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
+from ottla.broker.requests.slicing import Slices
 from ottla.broker.security.needs import Need, Refused
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.describe_transactions import (
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 DESCRIBE_ID = Need(AclOperation.DESCRIBE, AclResource.TRANSACTIONAL_ID, Refused.ENTRY)
 DESCRIBE_TOPIC = Need(AclOperation.DESCRIBE, AclResource.TOPIC, Refused.LEFT_OUT)
-SERVES = Served(DescribeTransactionsRequest, is_paced=True, needs=(DESCRIBE_ID, DESCRIBE_TOPIC))
+SLICES = Slices("transactional_ids", "transaction_states", is_set=True)
+SERVES = Served(DescribeTransactionsRequest, slices=SLICES, needs=(DESCRIBE_ID, DESCRIBE_TOPIC))
 
 
 async def handle(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 PATTERN_STEPS: Final = 2_000_000
 
 DESCRIBE_ID = Need(AclOperation.DESCRIBE, AclResource.TRANSACTIONAL_ID, Refused.LEFT_OUT)
-SERVES = Served(ListTransactionsRequest, needs=(DESCRIBE_ID,))
+SERVES = Served(ListTransactionsRequest, is_paced=True, needs=(DESCRIBE_ID,))
 
 
 async def handle(broker: Broker, request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:

@@ -35,7 +35,7 @@ IMPLICIT_ADD_SINCE = 5
 WRITE_ID = Need(AclOperation.WRITE, AclResource.TRANSACTIONAL_ID)
 READ_GROUP = Need(AclOperation.READ, AclResource.GROUP)
 READ_TOPIC = Need(AclOperation.READ, AclResource.TOPIC, Refused.ENTRY)
-SERVES = Served(TxnOffsetCommitRequest, needs=(WRITE_ID, READ_GROUP, READ_TOPIC))
+SERVES = Served(TxnOffsetCommitRequest, is_paced=True, needs=(WRITE_ID, READ_GROUP, READ_TOPIC))
 
 
 async def handle(broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:

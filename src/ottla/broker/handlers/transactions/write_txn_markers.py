@@ -19,6 +19,7 @@ from ottla.broker.replication.markers import write_marker
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.running import Running
 from ottla.broker.requests.served import Served
+from ottla.broker.requests.slicing import Slices
 from ottla.broker.security.needs import Need, Refused
 from ottla.errors import NONE, BrokerError, InvalidRequest, UnknownTopicOrPartition
 from ottla.light_tuples import NamedTuple
@@ -45,7 +46,8 @@ class _Outcome(NamedTuple):
 
 ALTER_CLUSTER = Need(AclOperation.ALTER, AclResource.CLUSTER)
 CLUSTER_ACTION = Need(AclOperation.CLUSTER_ACTION, AclResource.CLUSTER, Refused.ENTRY, unless=ALTER_CLUSTER)
-SERVES = Served(WriteTxnMarkersRequest, needs=(CLUSTER_ACTION,))
+SLICES = Slices("markers", "markers", Slices("topics", "topics"))
+SERVES = Served(WriteTxnMarkersRequest, slices=SLICES, needs=(CLUSTER_ACTION,))
 
 
 async def handle(broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
