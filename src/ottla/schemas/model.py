@@ -14,6 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from ottla import bounded_json
 from ottla.budget import Budget
 from ottla.errors import OttlaError
 from ottla.light_dataclasses import dataclass
@@ -105,7 +106,7 @@ def format_of(kind: str) -> SchemaFormat:
 def read_json(text: str) -> Any:
     """The value of a text; InvalidSchema when it is no JSON."""
     try:
-        return json.loads(text)
+        return bounded_json.read_json(text)
     except (ValueError, RecursionError) as error:
         raise InvalidSchema(f"it is no JSON: {error}") from None
 

@@ -18,6 +18,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Final
 
+from ottla.bounded_json import read_json
 from ottla.broker.http.parts import Json
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _is_json(content: bytes) -> bool:
     if content[:1] not in (b"{", b"["):
         return False
     try:
-        json.loads(content)
+        read_json(content)
     except (ValueError, RecursionError):
         return False
     return True

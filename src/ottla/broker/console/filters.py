@@ -22,6 +22,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from ottla.bounded_json import read_json
 from ottla.broker.http.parts import Json
 from ottla.errors import OttlaError
 from ottla.light_tuples import NamedTuple
@@ -121,7 +122,7 @@ def json_or_text(content: bytes | None) -> Json:
         content = content[FRAME_BYTES:]  # the frame of a schema registry
     if content[:1] in b'{["-0123456789tfn' and len(content) <= JSON_LIMIT_BYTES:
         try:
-            found: Json = json.loads(content)
+            found: Json = read_json(content)
             return found
         except (ValueError, RecursionError):
             pass

@@ -13,7 +13,7 @@ from typing import Final
 from ottla.broker.console.filters import BadFilter, Test, parse_filter, text_filter
 from ottla.broker.console.needs import READ_TOPIC, WRITE_TOPIC
 from ottla.broker.console.offsets import EARLIEST, LATEST, offsets_at
-from ottla.broker.console.records import OffsetRange, read_records
+from ottla.broker.console.records import BATCH_RECORDS_MAX, OffsetRange, read_records
 from ottla.broker.http.call import Call
 from ottla.broker.http.parts import HttpError, Json, Query, Reply, Route, may, reply
 from ottla.broker.registry.rights import ALL_SUBJECTS
@@ -62,6 +62,7 @@ async def read_page(call: Call) -> Reply:
         "after": _cursor(found.reached if is_backward else _newer_than(found.reached, left)),
         "scanned": found.scanned,
         "is_tired": found.is_tired,
+        "left_out": found.left_out,
     }
     return reply(value)
 
@@ -179,6 +180,10 @@ async def read_one(call: Call) -> Reply:
         limit_bytes=WHOLE_BYTES,
         reads_schemas=_may_read_schemas(call),
     )
+    if found.left_out:
+        what = f"offset {offset} of {topic}-{index} is in a batch of {found.left_out} records"
+        why = f"{what}; those with more than {BATCH_RECORDS_MAX} are not looked into. A consumer can read it."
+        raise HttpError(HTTPStatus.UNPROCESSABLE_ENTITY, why, name="BATCH_TOO_LARGE")
     if not found.records:
         raise HttpError(HTTPStatus.NOT_FOUND, f"there is no record at offset {offset} of {topic}-{index}")
     return reply(found.records[0])

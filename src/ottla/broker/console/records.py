@@ -36,8 +36,13 @@ if TYPE_CHECKING:
 SCAN_RECORDS: Final = 20_000
 SCAN_BYTES: Final = 8 * 1024 * 1024
 READ_BYTES: Final = 256 * 1024
-DECODED_LIMIT_BYTES: Final = 32 * 1024 * 1024
+DECODED_LIMIT_BYTES: Final = 16 * 1024 * 1024
 APART_BYTES: Final = 64 * 1024
+BATCH_RECORDS_MAX: Final = 200_000
+"""A larger batch is passed over: a megabyte of compressed bytes can have more than a million records, and making them
+is one call into C that keeps the interpreter's lock."""
+HEADERS_SHOWN: Final = 500
+"""Of one record; a megabyte has room for a hundred thousand."""
 CONSUMER: Final = -1
 READ_APART: Final = 50
 """So many records are read by their schemas at once, in a thread, and tested between two turns for others."""
@@ -65,6 +70,8 @@ class Found:
     reached: dict[int, int] = field(default_factory=dict)
     """By partition, where to read on."""
     scanned: int = 0
+    left_out: int = 0
+    """Records in batches that are too large to be looked into."""
     scanned_bytes: int = 0
 
     @property
@@ -144,6 +151,9 @@ class _Reading:
         self, found: Found, batch: RecordBatch | MessageSet, wanted: OffsetRange, enough: int, test: Test | None
     ) -> int:
         """Where to read on behind what was taken of the batch."""
+        if isinstance(batch, RecordBatch) and batch.record_count > BATCH_RECORDS_MAX:
+            found.left_out += batch.record_count
+            return min(batch.next_offset, wanted.stop)
         records = await _decoded(self._broker, batch)
         inside = [each for each in records if wanted.start <= each.offset < wanted.stop]
         has_schemas = await self._prepare(inside)
@@ -154,7 +164,7 @@ class _Reading:
                 found.scanned += 1
                 if test is None or test(Candidate(self._index, *record, read)):
                     found.records.append(self._row(record, batch, read))
-            await self._pace.step()
+                await self._pace.step()  # one alone may be a megabyte of JSON
         return min(batch.next_offset, wanted.stop)
 
     async def _read(self, records: list[Record], has_schemas: bool) -> list[tuple[Record, BothRead]]:
@@ -181,7 +191,7 @@ class _Reading:
         return shown_read(content, found, f"{self._topic}-{side}", self._limit_bytes)
 
     def _row(self, record: Record, batch: RecordBatch | MessageSet, read: BothRead) -> dict[str, Json]:
-        headers: list[Json] = [{"name": name, **shown(value, 2_048)} for name, value in record.headers]
+        headers: list[Json] = [{"name": name, **shown(value, 2_048)} for name, value in record.headers[:HEADERS_SHOWN]]
         row: dict[str, Json] = {
             "partition": self._index,
             "offset": record.offset,
@@ -190,6 +200,8 @@ class _Reading:
             "value": self._shown(record.value, "value", read.value),
             "headers": headers,
         }
+        if len(record.headers) > HEADERS_SHOWN:
+            row["header_count"] = len(record.headers)
         if isinstance(batch, RecordBatch):
             row["is_append_time"] = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
             row["producer_id"] = batch.producer_id if batch.producer_id >= 0 else None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
+from ottla.bounded_json import TooManyValues, read_json
 from ottla.broker.http.parts import HttpError, Json
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.running import awaited
@@ -107,7 +107,9 @@ class Call:
     def json(self) -> Mapping[str, Json]:
         """The object that was sent."""
         try:
-            found: Json = json.loads(self.body)
+            found: Json = read_json(self.body)
+        except TooManyValues as error:
+            raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body cannot be read: {error}") from None
         except (ValueError, RecursionError):
             raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not JSON") from None
         if not isinstance(found, Mapping):

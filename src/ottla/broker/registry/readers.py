@@ -16,7 +16,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
@@ -24,6 +23,7 @@ from decimal import Decimal
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.bounded_json import read_json
 from ottla.broker.registry.errors import RegistryError
 from ottla.broker.registry.operations import BY_NAME
 from ottla.broker.registry.requests import Json, Request
@@ -180,7 +180,7 @@ def _reader(kind: str, text: str, imports: Mapping[str, str]) -> Read:
     if kind == PROTOBUF:
         return _protobuf_reader(text, imports)
     if kind != AVRO:
-        return lambda content: json.loads(content[FRAME_BYTES:])
+        return lambda content: read_json(content[FRAME_BYTES:])
     from ottla.schemas.avro.format import AvroFormat
     from ottla.schemas.avro.reading import read_avro_record
 

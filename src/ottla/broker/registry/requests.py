@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from ottla.bounded_json import TooManyValues, read_json
 from ottla.broker.registry.errors import RegistryError, invalid_schema, invalid_subject, invalid_version, malformed
 from ottla.broker.registry.records import Json as Json
 from ottla.broker.registry.records import Record, StoredSchema, UnreadableRecord, read_references
@@ -25,6 +26,7 @@ LATEST: Final = "latest"
 VERSION_MAX: Final = (1 << 31) - 1
 DEFAULT_CONTEXT: Final = "."
 SUBJECT_CHARACTERS_MAX: Final = 4_096
+REFERENCES_MAX: Final = 1_000
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,9 @@ class Request:
     def object(self) -> Mapping[str, object]:
         """The JSON object that was sent."""
         try:
-            found = json.loads(self.body)
+            found = read_json(self.body)
+        except TooManyValues as error:
+            raise RegistryError(413, f"Unable to process JSON: {error}") from None
         except (ValueError, RecursionError):
             raise RegistryError(400, "Unable to process JSON") from None
         if not isinstance(found, dict):
@@ -113,8 +117,11 @@ def read_schema_of(request: Request) -> Sent:
         raise malformed("version and id are whole numbers")
     if found.get("schemaTagsToAdd") or found.get("schemaTagsToRemove"):
         raise malformed("tags cannot be added to a schema by a request; write them into the schema")
+    named = found.get("references")
+    if isinstance(named, list) and len(named) > REFERENCES_MAX:
+        raise invalid_schema(f"it refers to more than {REFERENCES_MAX} others")
     try:
-        references = read_references(found.get("references"))
+        references = read_references(named)
     except UnreadableRecord as error:
         raise invalid_schema(str(error)) from None
     references = tuple(each._replace(subject=plain_subject(each.subject)) for each in references)

@@ -16,7 +16,8 @@ from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 from ottla.broker.registry.errors import RegistryError, invalid_schema, malformed
-from ottla.broker.registry.state import RegistryState
+from ottla.broker.registry.requests import REFERENCES_MAX
+from ottla.broker.registry.state import RegistryState, digest_of
 from ottla.budget import Budget, BudgetExceeded
 from ottla.errors import OttlaError
 from ottla.schemas.model import (
@@ -34,7 +35,6 @@ Steps: TypeAlias = Generator[Callable[[], object] | None, object, T]
 
 PARSED_MAX: Final = 1_000
 PARSED_TEXT_MAX: Final = 16 << 20
-REFERENCES_MAX: Final = 1_000
 APART_CHARACTERS: Final = 2_048
 AT_ONCE_STEPS: Final = 10_000
 COMPARE_STEPS: Final = 3_000_000  # of all comparisons of one request: a second or two of one core, apart
@@ -65,7 +65,7 @@ class Schemas:
             is_long = len(schema.text) + sum(map(len, imports.values())) > APART_CHARACTERS
             parsed: object = (yield work) if is_long else work()
         except InvalidSchema as error:
-            raise invalid_schema(error.detail or str(error)) from None
+            raise invalid_schema(error.brief) from None
         except RecursionError:
             raise invalid_schema("it is nested too deeply") from None
         self._remember(schema, parsed)
@@ -97,13 +97,13 @@ class Schemas:
         schema = SchemaText(schema.kind, schema.text, self._fixed(schema.references), schema.metadata, schema.rule_set)
         parsed = yield from self.parse(schema)
         kind = _format(schema.kind)
-        write = partial(kind.normalized if is_normalized else kind.canonical, parsed)
+        write = partial(_written, schema, partial(kind.normalized if is_normalized else kind.canonical, parsed))
         try:
-            text = (yield write) if len(schema.text) > APART_CHARACTERS else write()
+            made = (yield write) if len(schema.text) > APART_CHARACTERS else write()
         except RecursionError:
             raise invalid_schema("it is nested too deeply") from None
-        assert isinstance(text, str), "formats write text"
-        return SchemaText(schema.kind, text, schema.references, schema.metadata, schema.rule_set)
+        assert isinstance(made, SchemaText), "this is what is written"
+        return made
 
     def imports_of(self, schema: SchemaText) -> dict[str, str]:
         """The texts of all that a schema refers to, each before those that use it."""
@@ -146,6 +146,14 @@ class Schemas:
         """References may lead elsewhere now: something was permanently deleted, or the topic was read anew."""
         self._parsed.clear()
         self._parsed_text = 0
+
+
+def _written(schema: SchemaText, write: Callable[[], str]) -> SchemaText:
+    """The schema with another text, and the digests of both known from now on."""
+    made = SchemaText(schema.kind, write(), schema.references, schema.metadata, schema.rule_set)
+    digest_of(schema)
+    digest_of(made)
+    return made
 
 
 def _format(kind: str) -> SchemaFormat:

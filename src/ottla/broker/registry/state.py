@@ -15,6 +15,7 @@ import logging
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from ottla.broker.registry import records
 from ottla.broker.registry.records import Config, Key, StoredSchema, UnreadableRecord
@@ -26,16 +27,31 @@ log = logging.getLogger(__name__)
 
 DEFAULT_LEVEL = "BACKWARD"
 DEFAULT_MODE = "READWRITE"
+DIGESTS_MAX: Final = 20_000
+_digests: Final[dict[bytes, bytes]] = {}
 
 
 def digest_of(schema: SchemaText) -> bytes:
-    """The same for schemas that have the same id."""
+    """The same for schemas that have the same id. Remembered by the bytes of the schema: finding the words of a large
+    one takes a second, which is spent apart from the loop when it comes (schemas.py)."""
+    whole = [schema.kind, schema.text, [list(each) for each in schema.references], schema.metadata, schema.rule_set]
+    written = hashlib.md5(json.dumps(whole).encode(), usedforsecurity=False).digest()
+    if schema.kind != PROTOBUF:
+        return written
+    found = _digests.get(written)
+    if found is None:
+        if len(_digests) >= DIGESTS_MAX:
+            _digests.clear()
+        found = _digests[written] = _digest_of_words(schema)
+    return found
+
+
+def _digest_of_words(schema: SchemaText) -> bytes:
     text = schema.text
-    if schema.kind == PROTOBUF:
-        try:
-            text = words_of(text)
-        except OttlaError:
-            pass  # written by somebody else, and not readable here: it is its text
+    try:
+        text = words_of(text)
+    except OttlaError:
+        pass  # written by somebody else, and not readable here: it is its text
     whole = [schema.kind, text, [list(each) for each in schema.references], schema.metadata, schema.rule_set]
     return hashlib.md5(json.dumps(whole).encode(), usedforsecurity=False).digest()
 

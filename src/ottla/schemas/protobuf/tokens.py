@@ -10,10 +10,10 @@ from ottla.light_tuples import NamedTuple
 from ottla.schemas.model import InvalidSchema
 
 _TOKEN: Final = re.compile(
-    r"""(?P<space>[ \t\r\n\f\v]+|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)
+    r"""(?P<space>[ \t\r\n\f\v]+|//[^\n]*|/\*(?:[^*]++|\*(?!/))*+\*/)
       | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
       | (?P<number>0[xX][0-9a-fA-F]+|[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)
-      | (?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+      | (?P<string>"(?:[^"\\\n]++|\\.)*+"|'(?:[^'\\\n]++|\\.)*+')
       | (?P<sign>[{}\[\]()<>=;:,.+/-])""",
     re.VERBOSE,
 )
