@@ -1,0 +1,33 @@
+"""The attacks by Kafka's protocol: for every API those made from its declaration and those that were crafted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from tests.hostile_work.attack import ANSWER_S, Attacked
+from tests.hostile_work.crafted_requests import CRAFTED, Crafted
+from tests.hostile_work.prefill import OWN, topic_ids
+from tests.hostile_work.shapes import generic_requests
+
+from ottla.protocol.api import Api
+
+Attack = tuple[str, Callable[[int], None]]
+
+
+def wire_attacks(attacked: Attacked, api: Api, *, is_long: bool) -> Iterator[Attack]:
+    ids = topic_ids(attacked)
+    for user, owner in (("bob", OWN), ("mallory", "other-")) if is_long else (("bob", OWN),):
+        for name, frame in generic_requests(api, ids, is_long=is_long, owner=owner):
+            crafted = Crafted(name, lambda _, content=frame: [content], user)  # type: ignore[misc]
+            yield f"{name} by {user}", partial(_send, attacked, crafted)
+    entry = CRAFTED.get(api.name, "")
+    for crafted in () if isinstance(entry, str) else entry:
+        yield f"{api.name}: {crafted.name}", partial(_send, attacked, crafted)
+
+
+def _send(attacked: Attacked, crafted: Crafted, turn: int) -> None:
+    with attacked.wire(crafted.user) as client:
+        for frame in crafted.frames(turn):
+            client.send(frame)
+            client.receive(ANSWER_S)
