@@ -26,7 +26,7 @@ LONGEST_TEXT = 32_767
 ENTRIES_UNKNOWN = 20_000
 _BITS = {"b": 7, "h": 15, "H": 16, "i": 31, "I": 32, "q": 63}
 _KINDS = ("wide", "repeated", "deep", "long", "extremes")
-_SHORT_KINDS = ("wide", "long")
+_SHORT_KINDS = ("wide",)
 _BYTES = {"zeros": b"\0", "ones": b"\x01", "counts": b"\xff\xff\xff\xff\x07", "high": b"\x7f"}
 
 

@@ -249,18 +249,18 @@ class Dispatch:
         self, lane: Lane, slices: Slices, request: Message, context: RequestContext
     ) -> Message | None:
         """As several requests, with a turn for others between two of them."""
-        answer: Any = None
+        answer: Message | None = None
         for part, depth in cut(request, slices):
             with self._broker.pacing.turn(context.connection) as pace:  # its handler may want the turn itself
                 await pace.pause()
-            answered: Any = await awaited(self._handle(lane, part, context))
-            if answer is None or answered is None or (lane.has_error_code and answered.error_code):
+            answered = await awaited(self._handle(lane, part, context))
+            if answered is None or (lane.has_error_code and getattr(answered, "error_code", False)):
+                return answered
+            if answer is None:
                 answer = answered
-                if answer is None or (lane.has_error_code and answer.error_code):
-                    return answer  # type: ignore[no-any-return]
             else:
                 join(answer, answered, slices, depth)
-        return answer  # type: ignore[no-any-return]
+        return answer
 
     def _refusal(self, lane: Lane, error: Exception, context: RequestContext) -> Message:
         if isinstance(error, CloseConnection | MalformedMessage):

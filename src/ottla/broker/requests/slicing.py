@@ -13,13 +13,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from ottla.light_dataclasses import dataclass
 from ottla.light_tuples import NamedTuple
 from ottla.protocol.schema import ArrayOf, Struct, StructType
 
 SLICE_ENTRIES: Final = 250
+
+S = TypeVar("S", bound=Struct)
 
 
 @dataclass(frozen=True)
@@ -37,37 +39,37 @@ class Slices:
 class Slice(NamedTuple):
     """A part of a request. `depth` is how many of its outermost entries go on with the last ones of the part before."""
 
-    request: Any
+    request: Struct
     depth: int
 
 
-def cut(whole: Any, slices: Slices) -> Iterator[Slice]:
+def cut(whole: Struct, slices: Slices) -> Iterator[Slice]:
     """Parts of about SLICE_ENTRIES entries, one at least."""
     entries = getattr(whole, slices.entries)
     if entries is None:
         yield Slice(whole, 0)
         return
-    taken: list[Any] = []
+    chosen: list[object] = []
     weight, is_first = 0, True
     for entry in dict.fromkeys(entries) if slices.is_set else entries:
         weighs = _weight(entry)
         if slices.within is not None and weighs > SLICE_ENTRIES:
-            if taken:
-                yield Slice(_with(whole, slices.entries, taken), 0)
-            taken, weight, is_first = [], 0, False
+            if chosen:
+                yield Slice(_with(whole, slices.entries, chosen), 0)
+            chosen, weight, is_first = [], 0, False
             for number, part in enumerate(cut(entry, slices.within)):
                 yield Slice(_with(whole, slices.entries, [part.request]), part.depth + 1 if number else 0)
             continue
-        taken.append(entry)
+        chosen.append(entry)
         weight += weighs
         if weight >= SLICE_ENTRIES:
-            yield Slice(_with(whole, slices.entries, taken), 0)
-            taken, weight, is_first = [], 0, False
-    if taken or is_first:
-        yield Slice(_with(whole, slices.entries, taken), 0)
+            yield Slice(_with(whole, slices.entries, chosen), 0)
+            chosen, weight, is_first = [], 0, False
+    if chosen or is_first:
+        yield Slice(_with(whole, slices.entries, chosen), 0)
 
 
-def join(answer: Any, more: Any, slices: Slices, depth: int) -> None:
+def join(answer: Struct, more: Struct, slices: Slices, depth: int) -> None:
     """Add the answers to the next part."""
     if slices.answers is None:
         return
@@ -78,12 +80,12 @@ def join(answer: Any, more: Any, slices: Slices, depth: int) -> None:
     mine += theirs
 
 
-def _with(whole: Any, name: str, entries: list[Any]) -> Any:
+def _with(whole: S, name: str, entries: list[object]) -> S:
     values = {field.name: getattr(whole, field.name) for field in whole.fields}
     return type(whole)(**{**values, name: entries})
 
 
-def _weight(entry: Any) -> int:
+def _weight(entry: object) -> int:
     """How many entries it is, with those within it."""
     if not isinstance(entry, Struct):
         return 1

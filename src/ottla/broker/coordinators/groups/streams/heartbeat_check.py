@@ -6,12 +6,17 @@ them; so does this, in Kafka's words. Clients of 4.3 do not send them.
 
 from __future__ import annotations
 
+from typing import Final
+
 from ottla.broker.coordinators.groups.streams.configuring import ConfiguredTopology
 from ottla.broker.coordinators.groups.streams.member import StreamsMember
 from ottla.broker.coordinators.groups.streams.state import JOIN, STATIC_LEAVE
 from ottla.broker.coordinators.groups.streams.tasks import Partitions, Tasks, is_part_of, partitions_of
 from ottla.errors import FencedMemberEpoch, InvalidRequest
 from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+
+SUBTOPOLOGIES_MAX: Final = 1_000
+"""Its topology is written down as one record, and everybody waits for that."""
 
 
 def check_request(request: StreamsGroupHeartbeatRequest) -> None:
@@ -39,6 +44,10 @@ def _refuse_what_is_not_served(request: StreamsGroupHeartbeatRequest) -> None:
     _refuse(request.task_end_offsets is not None, "TaskEndOffsets are not supported yet.")
     _refuse(bool(request.warmup_tasks), "WarmupTasks are not supported yet.")
     if request.topology is not None:
+        count = len(request.topology.subtopologies)
+        _refuse(
+            count > SUBTOPOLOGIES_MAX, f"A topology has {count} subtopologies; at most {SUBTOPOLOGIES_MAX} are served."
+        )
         by_regex = any(each.source_topic_regex for each in request.topology.subtopologies)
         _refuse(by_regex, "Regular expressions for source topics are not supported yet.")
 
