@@ -49,6 +49,8 @@ MECHANISMS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 STRONGEST: Final = 2
 ITERATIONS: Final = 16_384
 PASSWORD_LIMIT: Final = 1_000
+TEXT_LIMIT: Final = 32_767
+"""Of a text in Kafka's protocol: what is longer could be kept and never be described or removed by a client."""
 
 
 async def read_access(call: Call) -> Reply:
@@ -155,6 +157,8 @@ async def put_user(call: Call) -> Reply:
     name, password = sent.get("name"), sent.get("password")
     if not (isinstance(name, str) and isinstance(password, str) and name and password):
         raise HttpError(HTTPStatus.BAD_REQUEST, "name and password are needed")
+    if len(name.encode("utf-8", "replace")) > TEXT_LIMIT:
+        raise HttpError(HTTPStatus.BAD_REQUEST, f"a name has at most {TEXT_LIMIT} bytes")
     if len(password) > PASSWORD_LIMIT:
         raise HttpError(HTTPStatus.BAD_REQUEST, f"a password has at most {PASSWORD_LIMIT} characters")
     salt = os.urandom(16)
@@ -188,6 +192,9 @@ async def _alter_user(call: Call, request: AlterUserScramCredentialsRequest) -> 
 
 def _rule(sent: Mapping[str, Json]) -> AclCreation:
     """The rule by Kafka's numbers; for what removes it, too."""
+    for field in ("name", "principal", "host"):
+        if len(str(sent.get(field, "")).encode("utf-8", "replace")) > TEXT_LIMIT:
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"{field} has at most {TEXT_LIMIT} bytes")
     try:
         return AclCreation(
             resource_type=AclResource[str(sent["resource"])].value,

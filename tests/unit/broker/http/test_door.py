@@ -100,6 +100,14 @@ def test_every_route_is_checked_against_the_rights_of_who_asks(locked, eve):
             assert answer.value["error"].endswith("AUTHORIZATION_FAILED")
 
 
+@pytest.mark.parametrize("field", ["name", "principal", "host"])
+@pytest.mark.parametrize("path", ["/api/rules", "/api/rules/remove"])
+def test_a_rule_with_a_text_that_no_client_could_send_is_refused(locked, path, field):
+    rule = {"resource": "TOPIC", "name": "t", "principal": "User:x", "operation": "ALL", field: "x" * 32_768}
+    answer = locked.admin.post(path, rule)
+    assert (answer.status, answer.value["message"]) == (400, f"{field} has at most 32767 bytes")
+
+
 CHANGES = {
     "/api/topics": {"name": "stolen", "partitions": 1},
     "/api/settings/topic/orders": {"setting": "retention.ms", "value": "1"},
