@@ -209,9 +209,9 @@ class SoundBatches:
         while at < framed_bytes:
             try:
                 batches += scan(chunk, at, at + BatchInfo(chunk, at).size_bytes)
-            except CorruptMessage as error:
+            except CorruptMessage:
                 if not batches:
-                    self._stop_at(position, str(error))
+                    self._stop_at(position, f"the batch at position {position} fails its CRC or its layout")
                 break
             at += batches[-1].size_bytes
         return batches
@@ -226,7 +226,7 @@ class SoundBatches:
             said = f"a batch of magic {batch.magic} claims {batch.size_bytes} bytes, {available_bytes} are there"
             return self._stop_at(position, said)
         if self._sum(position, batch.size_bytes) != batch.crc:
-            return self._stop_at(position, "the CRC of a batch is wrong")
+            return self._stop_at(position, f"the batch at position {position} fails its CRC")
         return [batch]
 
     def _sum(self, position: int, size_bytes: int) -> int:

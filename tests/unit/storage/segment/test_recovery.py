@@ -162,7 +162,7 @@ def test_a_batch_bigger_than_a_chunk_is_summed_in_pieces(monkeypatch: pytest.Mon
     files.flip_bit(DIRECTORY / f"{BASE:020d}.log", 8 * (len(contents[0]) + 900))
     recovery, found = recovered(files)
     assert len(found) == 1
-    assert recovery.torn == "the CRC of a batch is wrong"
+    assert recovery.torn == f"the batch at position {len(contents[0])} fails its CRC"
 
 
 def test_a_size_that_cannot_be_takes_no_memory() -> None:
