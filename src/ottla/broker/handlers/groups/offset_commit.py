@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.coordinators.groups.shard import GroupShard
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
+from ottla.broker.requests.slicing import Slices
 from ottla.broker.security.needs import Need, Refused
 from ottla.errors import BrokerError
 from ottla.protocol.access import AclOperation, AclResource
@@ -27,7 +28,12 @@ TOPIC_IDS_SINCE = 10
 
 READ_GROUP = Need(AclOperation.READ, AclResource.GROUP)
 READ_TOPIC = Need(AclOperation.READ, AclResource.TOPIC, Refused.ENTRY)
-SERVES = Served(OffsetCommitRequest, is_paced=True, needs=(READ_GROUP, READ_TOPIC))
+SERVES = Served(
+    OffsetCommitRequest,
+    # Offsets of thousands of partitions have nothing to do with each other, and in one batch they would be too large.
+    slices=Slices("topics", "topics", within=Slices("partitions", "partitions")),
+    needs=(READ_GROUP, READ_TOPIC),
+)
 
 
 async def handle(broker: Broker, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:

@@ -10,7 +10,10 @@ has no other place for it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Iterator
+from heapq import merge
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.handlers.topics.metadata import leader_of
 from ottla.broker.requests.context import RequestContext
@@ -30,7 +33,9 @@ from ottla.protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.requests.pacing import Pace
 
+SORTED_AT_ONCE: Final = 5_000
 
 DESCRIBE_TOPIC = Need(AclOperation.DESCRIBE, AclResource.TOPIC, Refused.ENTRY, when="topics asked for by name")
 LIST_TOPIC = Need(AclOperation.DESCRIBE, AclResource.TOPIC, Refused.LEFT_OUT, when="all topics")
@@ -40,13 +45,16 @@ SERVES = Served(DescribeTopicPartitionsRequest, entries=WIDE_ENTRIES, is_paced=T
 async def handle(
     broker: Broker, request: DescribeTopicPartitionsRequest, context: RequestContext
 ) -> DescribeTopicPartitionsResponse:
-    try:
-        names = _names(broker, request)
-    except InvalidRequest as error:
-        return DescribeTopicPartitionsResponse(topics=[_missing(broker, topic.name, error) for topic in request.topics])
     limit = max(1, min(request.response_partition_limit, broker.settings.max_request_partition_size_limit))
     answer = DescribeTopicPartitionsResponse(topics=[])
     with broker.pacing.turn(context.connection) as pace:
+        try:
+            names = await _names(broker, request, pace)
+        except InvalidRequest as error:
+            for topic in request.topics:
+                answer.topics.append(_missing(broker, topic.name, error))
+                await pace.step()
+            return answer
         need = DESCRIBE_TOPIC if request.topics else LIST_TOPIC
         allowed = await need.met_by_many(broker, context, names, pace)
         for name in names:
@@ -72,17 +80,35 @@ def _refused(name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _names(broker: Broker, request: DescribeTopicPartitionsRequest) -> list[str]:
+async def _names(broker: Broker, request: DescribeTopicPartitionsRequest, pace: Pace) -> list[str]:
     """The topics from the cursor on, in order."""
     cursor = request.cursor
-    asked = sorted({topic.name for topic in request.topics}) if request.topics else sorted(broker.image.topics())
-    if cursor is None:
-        return asked
-    if request.topics and cursor.topic_name not in asked:
-        raise InvalidRequest(f"the cursor is at topic {cursor.topic_name!r}, which the request does not name")
-    if cursor.partition_index < 0:
+    if cursor is not None and cursor.partition_index < 0:
         raise InvalidRequest(f"the cursor is at partition {cursor.partition_index}; partitions begin at 0")
-    return [name for name in asked if name >= cursor.topic_name]
+    asked = (topic.name for topic in request.topics) if request.topics else iter(broker.image.topics())
+    found: list[str] = []
+    names_cursor = False
+    async for name in _sorted(asked, pace):
+        names_cursor = names_cursor or (cursor is not None and name == cursor.topic_name)
+        if cursor is None or name >= cursor.topic_name:
+            found.append(name)
+    if request.topics and cursor is not None and not names_cursor:
+        raise InvalidRequest(f"the cursor is at topic {cursor.topic_name!r}, which the request does not name")
+    return found
+
+
+async def _sorted(names: Iterator[str], pace: Pace) -> AsyncIterator[str]:
+    """All of them once, in order. Nothing interrupts a sort, so parts of SORTED_AT_ONCE are sorted, and merged."""
+    parts: list[list[str]] = []
+    while part := list(islice(names, SORTED_AT_ONCE)):
+        parts.append(sorted(part))
+        await pace.step()
+    previous = None
+    for name in merge(*parts):
+        if name != previous:
+            yield name
+        previous = name
+        await pace.step()
 
 
 def _first_index(cursor: Cursor | None, name: str) -> int:

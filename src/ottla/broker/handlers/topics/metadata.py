@@ -69,6 +69,10 @@ SERVES = Served(
 async def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     with broker.pacing.turn(context.connection) as pace:
         topics = await _topics(broker, request, context, pace)
+        for topic in topics if request.include_topic_authorized_operations else ():
+            if topic.name is not None and topic.error_code != DESCRIBE_TOPIC.code:
+                topic.topic_authorized_operations = broker.access.operations(context, AclResource.TOPIC, topic.name)
+            await pace.step()
     image = broker.image
     answer = MetadataResponse(
         brokers=[_broker(one, context.listener) for one in image.brokers.values() if one.endpoint(context.listener)],
@@ -76,10 +80,6 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
         controller_id=image.controller_id,
         topics=topics,
     )
-    if request.include_topic_authorized_operations:
-        for topic in answer.topics:
-            if topic.name is not None and topic.error_code != DESCRIBE_TOPIC.code:
-                topic.topic_authorized_operations = broker.access.operations(context, AclResource.TOPIC, topic.name)
     if request.include_cluster_authorized_operations:
         may_describe = DESCRIBE_CLUSTER.is_met(broker, context)
         answer.cluster_authorized_operations = (
@@ -101,17 +101,28 @@ async def _topics(
     asks_all = asked is None if context.api_version >= NULL_IS_ALL_SINCE else not asked
     if asks_all or asked is None:
         return await _all_topics(broker, context, pace)
-    if context.api_version < BY_ID_SINCE and any(one.name is None or one.topic_id != ZERO_UUID for one in asked):
-        return [_missing(one.name or "", one.topic_id, InvalidRequest()) for one in asked]
+    names: dict[str | None, None] = {}
+    ids: dict[bytes, None] = {}
+    for one in asked:
+        if one.topic_id != ZERO_UUID:
+            ids[one.topic_id] = None
+        else:
+            names[one.name] = None
+        await pace.step()
     found = []
-    if any(one.topic_id != ZERO_UUID for one in asked):
-        for topic_id in dict.fromkeys(one.topic_id for one in asked if one.topic_id != ZERO_UUID):
+    if context.api_version < BY_ID_SINCE and (ids or None in names):
+        for one in asked:
+            found.append(_missing(one.name or "", one.topic_id, InvalidRequest()))
+            await pace.step()
+        return found
+    if ids:
+        for topic_id in ids:
             found.append(_topic_by_id(broker, topic_id, context))
             await pace.step()
         return found
     may_create = request.allow_auto_topic_creation or context.api_version < AUTO_CREATE_FLAG_SINCE
     creations_left = CREATED_LIMIT if may_create else 0
-    for name in dict.fromkeys(one.name for one in asked):
+    for name in names:
         is_missing = name is not None and broker.image.topic(name) is None
         found.append(_asked_topic(broker, name, is_missing and creations_left > 0, context))
         creations_left -= is_missing
