@@ -102,6 +102,8 @@ class _Planner:
         else:
             options["subscribePattern"] = str(source.topic_pattern)
         options["startingOffsets"] = "earliest" if source.static and source.start == "latest" else source.start
+        if not {"isolationlevel", "kafka.isolation.level"} & {name.lower() for name in source.options}:
+            options["isolationLevel"] = "read_committed"  # another pipeline's topic has what it aborted and wrote again
         if with_headers:
             options["includeHeaders"] = "true"
         if source.format == "avro":

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from ottla.spark.pipelines.checks import checked
 from ottla.spark.pipelines.definition import DeadLetters, Expectation, Pipeline, Sink, Source, Step, Watermark
 from ottla.spark.pipelines.operations import Call, Count, Dataset, Pack, Query, Read, Select, Where
@@ -34,6 +36,7 @@ def test_a_plain_topic_is_one_view_with_where_records_came_from():
             "kafka.bootstrap.servers": "host:9092",
             "subscribe": "a,b",
             "startingOffsets": "earliest",
+            "isolationLevel": "read_committed",
             "commitGroupId": "g",
             "x": "y",
         },
@@ -79,6 +82,14 @@ def test_headers_are_read_when_dead_letters_may_need_them_unless_the_options_say
         record = flow(plan, "clicks__dead").operations[-1]
         assert isinstance(record, Select)
         assert record.expressions[2].startswith("concat(coalesce(_ottla_headers, array()), ")
+
+
+@pytest.mark.parametrize("name", ["isolationLevel", "isolationlevel", "kafka.isolation.level"])
+def test_aborted_records_are_read_only_by_a_source_that_says_so(name):
+    plan = planned(sources={"clicks": Source(topic="clicks", options={name: "read_uncommitted"})})
+    read = view(plan, "clicks").beginning
+    assert isinstance(read, Read)
+    assert "read_committed" not in read.options.values()
 
 
 def test_late_records_are_a_rule_on_their_time_in_the_topic():
