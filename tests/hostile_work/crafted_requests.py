@@ -966,10 +966,11 @@ CRAFTED: Mapping[str, Sequence[Crafted] | str] = {
     "DescribeTopicPartitions": CURSORS,
     "ShareGroupHeartbeat": [
         _beat(
-            "19,000 topics shared",
+            f"{count:,} topics shared",
             "ShareGroupHeartbeat",
-            subscribed_topic_names=[f"bob-{n:06d}" for n in range(19_000)],
+            subscribed_topic_names=[f"bob-{n:06d}" for n in range(count)],
         )
+        for count in (10_000, 19_000)  # as many as are taken, and more
     ],
     "ShareGroupDescribe": [
         one(

@@ -52,6 +52,7 @@ from ottla.protocol.messages.share_group_heartbeat import (
 JOIN: Final = 0
 LEAVE: Final = -1
 BY_RESET: Final = -1
+SUBSCRIBED_LIMIT: Final = 10_000  # each heartbeat that changes something looks all of them up, in one step
 """The start offset of a share partition that nobody set: share.auto.offset.reset decides when somebody fetches."""
 
 
@@ -79,6 +80,8 @@ def check_request(request: ShareGroupHeartbeatRequest) -> None:
     _refuse(not request.group_id, "GroupId can't be empty.")
     _refuse(request.rack_id == "", "RackId can't be empty.")
     _refuse(request.member_epoch < LEAVE, "MemberEpoch is invalid.")
+    too_many = len(request.subscribed_topic_names or ()) > SUBSCRIBED_LIMIT
+    _refuse(too_many, f"A member subscribes to {SUBSCRIBED_LIMIT:,} topics at most; use several groups.")
     if request.member_epoch == JOIN:
         _refuse(not request.subscribed_topic_names, "SubscribedTopicNames must be set in first request.")
 
