@@ -2,15 +2,16 @@
 
     jars = find_jars("4.3")              # a directory of jars; JarsMissing says why there is none
     find_jars("4.3", "streams")          # those of Kafka Streams with its own test programs
+    find_jars("4.3", "shell")            # its metadata shell
     find_jars("spark-4.3", "spark")      # Spark's own connector for Kafka
     find_jars("jmx", "jmx")              # the agent that shows a broker's MBeans to Prometheus
     find_jars("registry", "registry")    # Confluent's Java client and Avro serializers for a schema registry
     java_command(jars, "kafka.Kafka", "server.properties")
 
 1. The releases are pinned in RELEASES and CONNECTORS, so a test means the same tomorrow. pom.xml beside this file names
-   the parts of a broker and its tools, streams_pom.xml those of Kafka Streams, spark_pom.xml those of the connector,
-   registry_pom.xml those of registry clients.
-2. Jars are kept in <the user's cache>/ottla/kafka/<release>[-streams], never in the repository. Such a directory is
+   the parts of a broker and its tools, streams_pom.xml those of Kafka Streams, shell_pom.xml those of the metadata
+   shell, spark_pom.xml those of the connector, registry_pom.xml those of registry clients.
+2. Jars are kept in <the user's cache>/ottla/kafka/<release>[-<part>], never in the repository. Such a directory is
    complete: it is filled under another name and renamed, so that tests running side by side can all ask for it.
 3. Where there is no Java, no Maven or no way to the jars, JarsMissing says which; a test skips itself with that
    sentence. A download that failed once is not tried again in the same run.
@@ -32,6 +33,7 @@ HEAP_MB = 256
 POMS = {
     "broker": Path(__file__).with_name("pom.xml"),
     "streams": Path(__file__).with_name("streams_pom.xml"),
+    "shell": Path(__file__).with_name("shell_pom.xml"),
     "spark": Path(__file__).with_name("spark_pom.xml"),
     "jmx": Path(__file__).with_name("jmx_pom.xml"),
     "registry": Path(__file__).with_name("registry_pom.xml"),

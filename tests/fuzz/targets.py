@@ -16,9 +16,12 @@ from tests.unit.records.native_codec import load_native
 
 from ottla.errors import CorruptMessage, MalformedMessage, OttlaError, UnsupportedCompressionType, UnsupportedVersion
 from ottla.net.framing import FrameReader
-from ottla.protocol import codec, compiled, stored
+from ottla.protocol import codec, compiled, metadata_log, stored
 from ottla.protocol.api import APIS
 from ottla.protocol.header import decode_request, encode_request
+from ottla.protocol.metadata_log.frame import UnknownMetadataRecord
+from ottla.protocol.metadata_log.settings import FeatureLevelRecord
+from ottla.protocol.metadata_log.topics import PartitionChangeRecord
 from ottla.protocol.schema import Message
 from ottla.protocol.stored.classic_groups import GroupMetadataKey
 from ottla.protocol.stored.offsets import OffsetCommitKey, OffsetCommitValue
@@ -168,6 +171,13 @@ def _codec_target(compression: Compression) -> Target:
     )
 
 
+def metadata_records() -> list[bytes]:
+    return [
+        metadata_log.encode_record(FeatureLevelRecord(name="metadata.version", feature_level=30), 0),
+        metadata_log.encode_record(PartitionChangeRecord(topic_id=bytes(16), isr=[1, 2], directories=[bytes(16)]), 2),
+    ]
+
+
 def other_targets() -> list[Target]:
     corrupt, malformed = RECORD_ERRORS, (MalformedMessage,)
     key = stored.encode_key(OffsetCommitKey(group="g", topic="t", partition=1))
@@ -190,6 +200,7 @@ def other_targets() -> list[Target]:
             "stored key", lambda d: stored.decode_key([OffsetCommitKey, GroupMetadataKey], d), malformed, lambda: [key]
         ),
         Target("stored value", lambda d: stored.decode_value(OffsetCommitValue, d), malformed, lambda: [value]),
+        Target("metadata record", metadata_log.decode_record, (*malformed, UnknownMetadataRecord), metadata_records),
         Target("record stream", streams, corrupt, lambda: batches() + message_sets()),
         Target("record batch without check", one_batch, corrupt, batches),
         Target("scan", scans, corrupt, batches),

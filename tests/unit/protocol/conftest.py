@@ -5,7 +5,7 @@ import pkgutil
 
 import pytest
 
-from ottla.protocol import stored
+from ottla.protocol import metadata_log, stored
 from ottla.protocol.api import APIS
 from ottla.protocol.header import RequestHeader, ResponseHeader
 from ottla.protocol.schema import Message
@@ -13,9 +13,10 @@ from ottla.protocol.schema import Message
 
 def stored_messages() -> list[type[Message]]:
     found = []
-    for module in pkgutil.iter_modules(stored.__path__):
-        names = vars(importlib.import_module(f"ottla.protocol.stored.{module.name}"))
-        found += [item for item in names.values() if isinstance(item, type) and issubclass(item, Message)]
+    for package in (stored, metadata_log):
+        for module in pkgutil.iter_modules(package.__path__):
+            names = vars(importlib.import_module(f"{package.__name__}.{module.name}"))
+            found += [item for item in names.values() if isinstance(item, type) and issubclass(item, Message)]
     return sorted({item for item in found if item is not Message}, key=lambda item: item.__name__)
 
 
