@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 import struct
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from ottla.broker.replication.moves import Moves
 from ottla.broker.replication.partition import ACKS_ALL
 from ottla.broker.server import Server
 from ottla.broker.settings import BrokerSettings
+from ottla.cli import collecting
 from ottla.protocol.header import encode_request
 from ottla.protocol.messages.create_topics import CreatableTopic
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -149,6 +152,18 @@ async def fill(broker: Broker, topic: str, batches: list[bytes], size_bytes: int
 def port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return int(taken.getsockname()[1])
+
+
+@pytest.fixture(autouse=True)
+def collected_as_in_a_broker() -> Iterator[None]:
+    """The brokers of these tests live in the process of the tests, with all that the tests have loaded."""
+    usual = gc.get_threshold()
+    collecting.collect_for_service()
+    gc.collect()
+    yield
+    gc.callbacks.remove(collecting.freeze_survivors)
+    gc.set_threshold(*usual)
+    gc.unfreeze()
 
 
 def settings(directory: Path, port: int) -> BrokerSettings:

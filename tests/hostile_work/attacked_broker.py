@@ -23,7 +23,7 @@ from tests.hostile_work.meter import Meter
 from ottla.broker.broker import Broker
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import handler_of
-from ottla.cli.collecting import collect_as_usual
+from ottla.cli.collecting import collect_for_service
 from ottla.cli.commands.broker import SWITCH_INTERVAL_S
 from ottla.protocol.api import APIS_BY_NAME
 from ottla.testing.broker import KafkaBroker
@@ -107,7 +107,7 @@ def plant(api_name: str, kind: str) -> None:
 def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    collect_as_usual()
+    collect_for_service()
     for api_name, kind in (pair.split(":") for pair in sys.argv[2:]):
         plant(api_name, kind)
     scram_users = dict(USERS)

@@ -75,10 +75,12 @@ def modules_loaded_by(line: str, broker: Any) -> list[str]:
     return re.findall(r"^import time:[^|]*\|[^|]*\| +(\S+)$", done.stderr, re.MULTILINE)
 
 
-def test_a_process_that_is_one_command_seldom_looks_for_garbage_and_a_broker_as_usual():
+def test_a_command_seldom_looks_for_garbage_and_a_broker_never_twice_at_the_same():
     program = (
         "import gc\nfrom ottla.cli import collecting\nusual = gc.get_threshold()\ncollecting.collect_rarely()\n"
-        "print(gc.get_threshold()[0])\ncollecting.collect_as_usual()\nprint(gc.get_threshold()[:2] == usual[:2])"
+        "print(gc.get_threshold()[0])\ncollecting.collect_for_service()\nprint(gc.get_threshold()[:2] == usual[:2])\n"
+        "gc.collect()\nthings = [[] for _ in range(5000)]\ngc.collect(1)\nprint(gc.get_freeze_count() > 0)\n"
+        "frozen = gc.get_freeze_count()\ngc.collect()\nprint(gc.get_freeze_count() >= frozen + 5000)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANG_S)
-    assert done.stdout.split() == [str(RARELY), "True"]
+    assert done.stdout.split() == [str(RARELY), "True", "True", "True"]

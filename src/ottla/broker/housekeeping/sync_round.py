@@ -77,8 +77,9 @@ class SyncRound:
             self._loop.call_soon_threadsafe(self._ended)
 
     def results(self) -> list[Flush]:
-        """Of a round that has ended."""
-        return [each for share, ran in zip(self._shares, self._running, strict=True) for each in _results(share, ran)]
+        """Of a round that has ended; asked for once. The futures, which know the round, are let go."""
+        ended, self._running = self._running, []
+        return [flush for share, future in zip(self._shares, ended, strict=True) for flush in _results(share, future)]
 
 
 def flush_of(partition: Partition) -> Flush:

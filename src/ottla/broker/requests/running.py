@@ -108,8 +108,9 @@ class Running(Generic[T]):
     def _end(self, value: T | None, error: BaseException | None) -> None:
         self._value, self._error = value, error
         self.is_done = True
-        if self.on_done is not None:
-            self.on_done()
+        on_done, self.on_done = self.on_done, None  # it often knows this object: nobody shall have to search for them
+        if on_done is not None:
+            on_done()
 
 
 class Background:

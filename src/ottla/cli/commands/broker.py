@@ -25,7 +25,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from ottla.cli.collecting import collect_as_usual, uncollected
+from ottla.cli.collecting import collect_for_service, uncollected
 from ottla.cli.output import FAILED, OK, Failure, Output
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def run_start(
     """`process` names a broker that a supervisor started, in the log that several write into."""
     if getattr(options, "broker", None) is not None:
         return _ask_supervisor("start", options, environment)
-    collect_as_usual()
+    collect_for_service()
     with uncollected():
         from ottla.broker.observe import log_lines as logs
         from ottla.broker.settings.alone import refuse_missing_replicas, replica_warnings
