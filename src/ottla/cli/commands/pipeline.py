@@ -117,8 +117,9 @@ def run_init(options: argparse.Namespace) -> int:
 
 
 def run_words(options: argparse.Namespace) -> int:
-    from ottla.spark.pipelines.definition import SECTIONS, words_of
+    from ottla.spark.pipelines.definition import SECTIONS
     from ottla.spark.pipelines.faults import nearest
+    from ottla.spark.pipelines.words import words_of
 
     by_word = {_section(section.__name__): section for section in SECTIONS}
     if options.section is not None and options.section not in by_word:

@@ -3,9 +3,10 @@
     graph = checked(pipeline, directory, lines, file_name)      or PipelineWrong with everything that is wrong
 
 1. Every name that is read exists (else the nearest is named), nothing reads itself in a circle, nothing is unused.
-2. What belongs together stands together: one of topic and files, a schema for JSON, dead letters for rules that want
-   them, a table for a database.
-3. A stream has a sink, and a sink has a stream: what never ends or never moves cannot be written as a stream.
+2. What belongs together stands together (source_checks.py, sink_checks.py): one of topic and files, a schema for JSON,
+   dead letters for rules that want them, a table for a database.
+3. No two sinks write to one place, and none to where a source reads (places.py).
+4. A stream has a sink, and a sink has a stream: what never ends or never moves cannot be written as a stream.
 What only Spark knows (columns, types, functions) is left to it: `ottla pipeline dry-run`.
 """
 
@@ -16,32 +17,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ottla.spark.pipelines.definition import (
-    FILE_SOURCE_FORMATS,
-    IN_TIME,
-    TOPIC_FORMATS,
-    DeadLetters,
-    Expectation,
-    Pipeline,
-    Sink,
-    Source,
-    Step,
-    Watermark,
-)
+from ottla.spark.pipelines.definition import DeadLetters, Expectation, Pipeline, Step, Watermark
 from ottla.spark.pipelines.faults import Fault, Lines, PipelineWrong, Place, nearest
 from ottla.spark.pipelines.graph import Graph, circle_in
+from ottla.spark.pipelines.places import is_topic_name, place_faults
 from ottla.spark.pipelines.python_steps import parameters, parameters_in_file, split_reference
+from ottla.spark.pipelines.sink_checks import sink_faults
+from ottla.spark.pipelines.source_checks import source_faults
 from ottla.spark.pipelines.sql_names import tables_of
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _DELAY: Final = re.compile(r"\s*\d+(\.\d+)?\s*(milli|micro)?(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
-_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def checked(pipeline: Pipeline, directory: Path, lines: Lines, file_name: str) -> Graph:
     """The graph of a pipeline that makes sense."""
     inputs, faults = inputs_of(pipeline, directory)
-    faults += list(_all_faults(pipeline))
+    faults += list(_all_faults(pipeline, directory))
     if not faults and (circle := circle_in(inputs)) is not None:
         faults.append(Fault(("steps", circle[0]), f"it reads itself in a circle: {' -> '.join(circle)}"))
     if not faults:
@@ -91,25 +83,23 @@ def _wanted(step: Step, directory: Path) -> tuple[str, list[str], str | None]:
         return "python", [], str(error)
 
 
-def _all_faults(pipeline: Pipeline) -> Iterator[Fault]:
+def _all_faults(pipeline: Pipeline, directory: Path) -> Iterator[Fault]:
     yield from _names(pipeline)
     for name, source in pipeline.sources.items():
         place = ("sources", name)
-        yield from _source(source, place)
+        yield from source_faults(source, pipeline, directory, place)
         yield from _rules(source.expect, pipeline, place)
         yield from _watermark(source.watermark, place)
-        yield from _late(source, pipeline, place)
-        if source.bad_records == "dead_letter" and pipeline.dead_letters is None:
-            yield Fault((*place, "bad_records"), "the pipeline has no dead_letters; add them, or say drop or fail")
     for name, step in pipeline.steps.items():
         yield from _rules(step.expect, pipeline, ("steps", name))
         yield from _watermark(step.watermark, ("steps", name))
         if step.watermark is not None and step.watermark.late != "count":
             yield Fault(("steps", name, "watermark", "late"), "this is for the watermark of a source that is a topic")
     for name, sink in pipeline.sinks.items():
-        yield from _sink(sink, pipeline, ("sinks", name))
+        yield from sink_faults(sink, pipeline, directory, ("sinks", name))
     if pipeline.dead_letters is not None:
         yield from _dead_letters(pipeline.dead_letters)
+    yield from place_faults(pipeline, directory)
 
 
 def _names(pipeline: Pipeline) -> Iterator[Fault]:
@@ -130,28 +120,6 @@ def _names(pipeline: Pipeline) -> Iterator[Fault]:
                 yield Fault((section, name), sentence)
 
 
-def _source(source: Source, place: Place) -> Iterator[Fault]:
-    said = [word for word in ("topic", "topic_pattern", "files") if getattr(source, word) is not None]
-    if len(said) != 1:
-        yield Fault(place, f"a source has one of topic, topic_pattern and files, not {' and '.join(said) or 'none'}")
-        return
-    formats = TOPIC_FORMATS if source.is_topic else FILE_SOURCE_FORMATS
-    if source.format is not None and source.format not in formats:
-        yield Fault((*place, "format"), f"{source.format!r} is not one of {', '.join(formats)}")
-    if source.topic is not None:
-        for topic in source.topic.split(","):
-            if not _TOPIC.fullmatch(topic.strip()):
-                yield Fault((*place, "topic"), f"{topic.strip()!r} cannot be the name of a topic")
-    if source.is_topic and source.format == "json" and source.schema is None:
-        yield Fault(place, "json needs a schema: the columns, as in 'user STRING, at TIMESTAMP'")
-    if not source.is_topic and not source.static and source.schema is None and source.format != "text":
-        yield Fault(place, "a stream of files needs a schema; or say static: true to read them whole")
-    if not source.is_topic:
-        for word in ("group", "bootstrap", "bad_records"):
-            if getattr(source, word) is not None:
-                yield Fault((*place, word), "this is for topics only")
-
-
 def _rules(rules: Mapping[str, Expectation], pipeline: Pipeline, place: Place) -> Iterator[Fault]:
     for name, rule in rules.items():
         where = (*place, "expect", name)
@@ -166,45 +134,11 @@ def _watermark(watermark: Watermark | None, place: Place) -> Iterator[Fault]:
         yield Fault((*place, "watermark", "delay"), f"{watermark.delay!r} is no time; write it as '10 minutes'")
 
 
-def _late(source: Source, pipeline: Pipeline, place: Place) -> Iterator[Fault]:
-    if source.watermark is None or source.watermark.late == "count":
-        return
-    where = (*place, "watermark", "late")
-    if not source.is_topic:
-        yield Fault(where, "files have no time of arrival; this is for topics only")
-    if source.watermark.late == "dead_letter" and pipeline.dead_letters is None:
-        yield Fault(where, "the pipeline has no dead_letters; add them, or say drop or count")
-    if IN_TIME in source.expect:
-        yield Fault((*place, "expect", IN_TIME), f"the rule of late records is called {IN_TIME}; give another name")
-
-
-def _sink(sink: Sink, pipeline: Pipeline, place: Place) -> Iterator[Fault]:
-    known = [*pipeline.sources, *pipeline.steps]
-    if sink.from_ not in known:
-        yield Fault((*place, "from"), f"there is no source or step {sink.from_!r}{nearest(sink.from_, known)}")
-    said = [word for word in ("topic", "files", "jdbc") if getattr(sink, word) is not None]
-    if len(said) != 1:
-        yield Fault(place, f"a sink has one of topic, files and jdbc, not {' and '.join(said) or 'none'}")
-        return
-    if sink.topic is not None and not _TOPIC.fullmatch(sink.topic):
-        yield Fault((*place, "topic"), f"{sink.topic!r} cannot be the name of a topic")
-    belongs = {"topic": ("key", "value", "headers", "partitions", "bootstrap"), "files": ("partition_by",)}
-    belongs["jdbc"] = ("table",)
-    for kind, words in belongs.items():
-        for word in words:
-            if kind != said[0] and getattr(sink, word):
-                yield Fault((*place, word), f"this is for {kind}, and the sink has {said[0]}")
-    if sink.jdbc is not None and sink.table is None:
-        yield Fault(place, "a database needs a table")
-    if sink.jdbc is not None and not sink.jdbc.startswith("jdbc:"):
-        yield Fault((*place, "jdbc"), f"{sink.jdbc!r} is no address; it begins with jdbc:")
-
-
 def _dead_letters(letters: DeadLetters) -> Iterator[Fault]:
     said = [word for word in ("topic", "files") if getattr(letters, word) is not None]
     if len(said) != 1:
         yield Fault(("dead_letters",), f"they have one of topic and files, not {' and '.join(said) or 'none'}")
-    if letters.topic is not None and not _TOPIC.fullmatch(letters.topic):
+    if letters.topic is not None and not is_topic_name(letters.topic):
         yield Fault(("dead_letters", "topic"), f"{letters.topic!r} cannot be the name of a topic")
 
 

@@ -19,29 +19,23 @@ A YAML file and a Python file give the same values:
 # ruff: noqa: RUF009 - word() makes a dataclass field, as dataclasses.field does
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+from ottla.spark.pipelines.words import word
 
 ACTIONS: Final = ("dead_letter", "drop", "fail")
 LATE: Final = ("count", "dead_letter", "drop")
 IN_TIME: Final = "in_time"
 BAD_RECORDS: Final = ("dead_letter", "drop", "fail")
-TOPIC_FORMATS: Final = ("json", "string", "binary", "avro")
+REGISTERED_FORMATS: Final = ("avro", "protobuf", "json_schema")
+TOPIC_FORMATS: Final = ("json", "string", "binary", *REGISTERED_FORMATS)
+TOPIC_SINK_FORMATS: Final = ("json", "string", *REGISTERED_FORMATS)
 KEY_FORMATS: Final = ("string", "binary")
+SINK_KEY_FORMATS: Final = ("string", *REGISTERED_FORMATS)
 FILE_SOURCE_FORMATS: Final = ("parquet", "json", "csv", "orc", "text")
 FILE_SINK_FORMATS: Final = ("parquet", "json", "csv", "orc")
-
-
-def word(
-    sentence: str, default: Any = dataclasses.MISSING, *, choices: tuple[str, ...] = (), short: bool = False
-) -> Any:
-    """A field with its sentence; `short` means that this one value may stand for the whole mapping."""
-    metadata = {"doc": sentence, "choices": choices, "short": short}
-    if isinstance(default, dict):
-        return dataclasses.field(default_factory=dict, metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,15 +72,18 @@ class Source:
     topic_pattern: str | None = word("instead of topic: a regular expression that the names of topics match", None)
     files: str | None = word("instead of a topic: a directory, a file, or a pattern of files", None)
     format: str | None = word(
-        "of a topic's values: json, string, binary or avro (binary when it is not said); "
-        "of files: parquet, json, csv, orc or text (parquet)",
+        "of a topic's values: json, string, binary, or by a schema: avro, protobuf, json_schema (binary when it is not "
+        "said); of files: parquet, json, csv, orc or text (parquet)",
         None,
     )
     schema: str | None = word(
-        "the columns, as in 'user STRING, at TIMESTAMP'; needed for json and for files. For avro: a file.avsc or its "
-        "JSON, unless options have schemaRegistryUrl",
+        "the columns, as in 'user STRING, at TIMESTAMP'; needed for json and for files. For avro and protobuf a schema "
+        "to read with, or its file (.avsc, .proto). With a registry avro, protobuf and json_schema need none: the "
+        "newest of the subject <topic>-value is meant",
         None,
     )
+    message: str | None = word("which message of a Protobuf schema values are (the first)", None)
+    registry: str | None = word("the schema registry, when it is not the pipeline's", None)
     key_format: str = word("of a topic's keys", "string", choices=KEY_FORMATS)
     headers: bool = word("whether the records' headers are wanted, as the column _headers", False)
     bad_records: str | None = word(
@@ -145,8 +142,21 @@ class Sink:
     )
     headers: Mapping[str, str] = word("headers by name, each with SQL for its value", {})
     partitions: int | None = word("how many partitions a topic gets when it is not there yet", None)
+    schema: str | None = word(
+        "for avro, protobuf, json_schema: a schema for the values, or its file; it is registered before the first "
+        "record. Without it the newest of the subject <topic>-value is used",
+        None,
+    )
+    message: str | None = word("which message of a Protobuf schema values are (the first)", None)
+    key_format: str = word("what keys are written as", "string", choices=SINK_KEY_FORMATS)
+    key_schema: str | None = word("the same as schema, for keys and <topic>-key", None)
+    registry: str | None = word("the schema registry, when it is not the pipeline's", None)
     files: str | None = word("instead of a topic: the directory", None)
-    format: str = word("of files", "parquet", choices=FILE_SINK_FORMATS)
+    format: str | None = word(
+        "what a topic's values are written as: json, string, or by a schema avro, protobuf, json_schema (json; string "
+        "when `value` is said); of files: parquet, json, csv or orc (parquet)",
+        None,
+    )
     partition_by: tuple[str, ...] = word("columns that name the subdirectories of files", ())
     jdbc: str | None = word("instead of a topic: the database, as jdbc:postgresql://host/name", None)
     table: str | None = word("the table of the database", None)
@@ -174,6 +184,7 @@ class Pipeline:
     bootstrap: str | None = word(
         "brokers of the topics' cluster (the command's -b, $OTTLA_BOOTSTRAP_SERVERS, localhost:9092)", None
     )
+    registry: str | None = word("the schema registry of avro, protobuf and json_schema, as http://host:8081", None)
     kafka: Mapping[str, str] = word("client settings for every topic, as security.protocol", {})
     spark: Mapping[str, str] = word("settings of Spark", {})
     sources: Mapping[str, Source] = word("where records come from, by name")
@@ -183,17 +194,3 @@ class Pipeline:
 
 
 SECTIONS: Final = (Pipeline, Source, Step, Expectation, Watermark, Sink, DeadLetters)
-
-
-def words_of(section: type[Any]) -> list[tuple[str, str, str]]:
-    """(word, default, sentence) of every field, as the file has them."""
-    rows = []
-    for each in dataclasses.fields(section):
-        if each.default_factory is not dataclasses.MISSING or each.default is None or each.default == ():
-            default = ""
-        elif each.default is dataclasses.MISSING:
-            default = "needed"
-        else:
-            default = str(each.default).lower() if isinstance(each.default, bool) else str(each.default)
-        rows.append((each.name.rstrip("_"), default, str(each.metadata["doc"])))
-    return rows

@@ -101,9 +101,10 @@ def shown_source(source: Source) -> str:
 def shown_sink(sink: Sink) -> str:
     if sink.topic is not None:
         at_least = sink.options.get("deliveryGuarantee") == "at-least-once"
-        return f"topic {sink.topic}, {'at least once' if at_least else 'exactly once'}"
+        form = f" as {sink.format}" if sink.format is not None else ""
+        return f"topic {sink.topic}{form}, {'at least once' if at_least else 'exactly once'}"
     if sink.files is not None:
-        return f"{sink.format} files {sink.files}"
+        return f"{sink.format or 'parquet'} files {sink.files}"
     return f"table {sink.table} of {re.split('[?;]', str(sink.jdbc))[0]}, at least once"  # behind it may be a password
 
 

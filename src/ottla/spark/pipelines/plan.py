@@ -19,7 +19,7 @@ from typing import Final
 from ottla.light_dataclasses import dataclass
 from ottla.spark.pipelines.dead_letters import dead_letters
 from ottla.spark.pipelines.definition import DeadLetters, Pipeline, Sink, Source, Step, Watermark
-from ottla.spark.pipelines.expectations import BROKEN, ORIGIN, UNREADABLE, Rules, headers
+from ottla.spark.pipelines.expectations import BROKEN, UNREADABLE, Rules
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.operations import (
     Beginning,
@@ -28,7 +28,6 @@ from ottla.spark.pipelines.operations import (
     Dataset,
     Flow,
     Operation,
-    Pack,
     Query,
     Read,
     Select,
@@ -38,11 +37,12 @@ from ottla.spark.pipelines.operations import (
 )
 from ottla.spark.pipelines.python_steps import split_reference
 from ottla.spark.pipelines.sql_names import tables_of
-from ottla.spark.pipelines.topic_columns import columns_of, unreadable_reason
+from ottla.spark.pipelines.topic_columns import columns_of, is_decoded, unreadable_reason
+from ottla.spark.pipelines.topic_formats import option_of, sink_options, source_options
+from ottla.spark.pipelines.topic_records import record_of
 
 TOPICS: Final = "ottla"
 SERVERS: Final = "kafka.bootstrap.servers"
-_ROW: Final = "_ottla_row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +106,17 @@ class _Planner:
             options["isolationLevel"] = "read_committed"  # another pipeline's topic has what it aborted and wrote again
         if with_headers:
             options["includeHeaders"] = "true"
-        if source.format == "avro":
-            options |= {"valueFormat": "avro", "badRecords": "fail" if self._bad_records(source) == "fail" else "null"}
-            if source.schema is not None:
-                options["valueSchema"] = self._path(source.schema) if source.schema.endswith(".avsc") else source.schema
+        if is_decoded(source):
+            options |= source_options(source, self._pipeline, self._directory)
+            options["badRecords"] = "fail" if self._bad_records(source) == "fail" else "null"
         if source.group is not None and not source.static:
             options["commitGroupId"] = source.group
         return Read(TOPICS, {**options, **source.options}, stream=not source.static)
 
     def _rules_of_topic(self, name: str, source: Source) -> Rules:
         bad = self._bad_records(source)
-        # Of Avro the source itself raises, and says more than we could.
-        is_checked = unreadable_reason(source) is not None and not (source.format == "avro" and bad == "fail")
+        # What the connector decodes it refuses itself, and says more than we could.
+        is_checked = unreadable_reason(source) is not None and not (is_decoded(source) and bad == "fail")
         unreadable = UNREADABLE if is_checked else None
         return Rules(self._pipeline.name, name, source.rules, unreadable, bad)
 
@@ -194,10 +193,11 @@ class _Planner:
         if sink.topic is not None:
             options = {**self._topic_options(sink.bootstrap), "topic": sink.topic}
             options |= {"includeHeaders": "true"} if sink.headers else {}
-            return Flow(name, sink.from_, _record(sink), Target(TOPICS, {**options, **sink.options}))
+            options |= sink_options(sink, self._pipeline, self._directory)
+            return Flow(name, sink.from_, record_of(sink), Target(TOPICS, {**options, **sink.options}))
         if sink.files is not None:
             options = {**sink.options, "path": self._path(sink.files)}
-            return Flow(name, sink.from_, (), Target(sink.format, options, sink.partition_by))
+            return Flow(name, sink.from_, (), Target(sink.format or "parquet", options, sink.partition_by))
         options = {**sink.options, "url": str(sink.jdbc), "dbtable": str(sink.table)}
         return Flow(name, sink.from_, (), Target("jdbc", options))
 
@@ -211,7 +211,7 @@ class _Planner:
 
 def _has_headers(source: Source, *, default: bool) -> bool:
     """Whether the connector is asked for headers: as the source's options say, else as it is needed."""
-    chosen = {name.lower(): value for name, value in source.options.items()}.get("includeheaders")
+    chosen = option_of(source.options, "includeHeaders")
     return default if chosen is None else chosen.lower() == "true"
 
 
@@ -223,20 +223,3 @@ def _late(name: str, watermark: Watermark) -> str:
     """As SQL: Spark's withWatermark asks for the columns at once, which is forbidden while a pipeline is declared."""
     column = watermark.column.replace("`", "``")
     return f"SELECT * FROM STREAM({name}) WATERMARK `{column}` DELAY OF INTERVAL {watermark.delay.strip()}"
-
-
-def _record(sink: Sink) -> tuple[Operation, ...]:
-    """A row as a record: key, value and headers."""
-    named = {"key": sink.key, "value": sink.value, "headers": headers(sink.headers) if sink.headers else None}
-    beside = tuple(f"({sql}) AS {name}" for name, sql in named.items() if sql is not None)
-    casts = {"key": f"{_bytes('key')} AS key", "headers": "headers"}
-    kept = tuple(cast for name, cast in casts.items() if named[name] is not None)
-    if sink.value is not None:
-        return (Select(beside), Select((*kept, f"{_bytes('value')} AS value")))
-    value = f"CAST(to_json({_ROW}) AS BINARY) AS value"
-    return (Pack(_ROW, ORIGIN, beside), Select((*kept, value)))
-
-
-def _bytes(column: str) -> str:
-    """Text as UTF-8, bytes as they are, numbers as their digits (a plain CAST of a number would give its memory)."""
-    return f"CAST(CAST({column} AS STRING) AS BINARY)"

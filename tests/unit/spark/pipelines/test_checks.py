@@ -60,7 +60,7 @@ def test_a_good_pipeline_is_a_graph_in_order():
         (made(steps={"a__b": Step(from_="clicks")}), "'a__b' is no name"),
         (made({"c": Source()}), "a source has one of topic, topic_pattern and files, not none"),
         (made({"c": Source(topic="t", format="json")}), "json needs a schema"),
-        (made({"c": Source(topic="t", format="csv")}), "'csv' is not one of json, string, binary, avro"),
+        (made({"c": Source(topic="t", format="csv")}), "'csv' is not one of json, string, binary, avro, protobuf"),
         (made({"c": Source(topic="a b")}), "'a b' cannot be the name of a topic"),
         (made({"c": Source(files="x")}), "a stream of files needs a schema"),
         (made({"c": Source(files="x", static=True, group="g")}), "sources.c.group: this is for topics only"),
@@ -89,6 +89,85 @@ def test_a_good_pipeline_is_a_graph_in_order():
 )  # fmt: skip
 def test_what_does_not_make_sense_is_told(pipeline, sentence):
     assert any(sentence in told for told in faults(pipeline)), faults(pipeline)
+
+
+@pytest.mark.parametrize(
+    ("sink", "sentence"),
+    [
+        ({"topic": "t", "format": "parquet"},
+         "p.yml:7: sinks.out.format: the values of a topic cannot be written as 'parquet' (it is for files); say "
+         "one of json, string, avro, protobuf, json_schema"),
+        ({"files": "t", "format": "avro"}, "files cannot be written as 'avro' (it is for topic); say one of parquet"),
+        ({"jdbc": "jdbc:x", "table": "t", "format": "json"}, "a table of a database has columns and no format"),
+        ({"topic": "t", "format": "avro"}, "avro is written with a schema of a registry: say registry: http://host"),
+        ({"topic": "t", "key": "user", "key_format": "protobuf"}, "sinks.out.key_format: protobuf is written with a"),
+        ({"topic": "t", "key_format": "avro", "registry": "http://r"}, "there is no key: say key"),
+        ({"topic": "t", "format": "string"}, "string needs value: SQL for the text"),
+        ({"topic": "t", "schema": "{}"}, "sinks.out.schema: this is for format: avro, protobuf, json_schema"),
+        ({"topic": "t", "message": "M"}, "sinks.out.message: this is for format: protobuf"),
+        ({"topic": "t", "format": "avro", "registry": "http://r", "schema": "no.avsc"}, "cannot read no.avsc: No such"),
+    ],
+)  # fmt: skip
+def test_a_format_that_a_sink_cannot_write_is_told_with_what_it_can(sink, sentence):
+    pipeline = made(sinks={"out": Sink(from_="clicks", **sink)})
+    with pytest.raises(PipelineWrong) as wrong:
+        checked(pipeline, Path(), {("sinks", "out"): 7}, "p.yml")
+    assert any(sentence in told for told in wrong.value.faults), wrong.value.faults
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        (
+            {"format": "avro"},
+            "avro needs schema: a schema to read with (text, or a file); or registry: http://host:8081",
+        ),
+        ({"format": "protobuf"}, "protobuf needs schema: a schema to read with"),
+        ({"format": "json_schema"}, "json_schema needs schema: columns to read; or registry"),
+        ({"format": "avro", "schema": "c.avsc"}, "sources.c.schema: cannot read c.avsc: No such file"),
+        ({"message": "M"}, "this is for format: protobuf"),
+    ],
+)
+def test_a_format_that_a_source_cannot_read_is_told(source, sentence):
+    told = faults(made({"c": Source(topic="t", **source)}, sinks={"o": Sink(from_="c", topic="out")}))
+    assert any(sentence in fault for fault in told), told
+
+
+def two(first, second):
+    return made(sinks={"a": Sink(from_="clicks", **first), "b": Sink(from_="clicks", **second)})
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "sentence"),
+    [
+        (two({"topic": "t"}, {"topic": "t"}), "p.yml:7: sinks.b.topic: sinks.a writes there already; one step"),
+        (two({"files": "x"}, {"files": "./x/"}), "sinks.b.files: sinks.a writes there already"),
+        (two({"files": "x"}, {"files": "x/day"}), "one directory is inside the other, and Spark reads them as one"),
+        (two({"jdbc": "jdbc:x", "table": "t"}, {"jdbc": "jdbc:x", "table": "t"}), "sinks.b.table: sinks.a writes"),
+        (made(dead_letters=DeadLetters(topic="out")), "dead_letters.topic: sinks.out writes there already"),
+        (made(sinks={"o": Sink(from_="clicks", topic="clicks")}),
+         "sources.clicks.topic: sinks.o writes what is read here: the pipeline would feed itself without an end; write "
+         "to another topic"),
+        (made(dead_letters=DeadLetters(topic="clicks")), "sources.clicks.topic: dead_letters writes what is read here"),
+        (made({"c": Source(topic_pattern="cl.*")}, sinks={"o": Sink(from_="c", topic="clicks")}),
+         "sources.c.topic_pattern: sinks.o writes"),
+        (made({"c": Source(topic_pattern="(")}, sinks={"o": Sink(from_="c", topic="clicks")}), "no regular expression"),
+        (made({"c": Source(files="in/*", schema="a INT")}, sinks={"o": Sink(from_="c", files="in/out")}),
+         "sources.c.files: sinks.o writes"),
+    ],
+)  # fmt: skip
+def test_places_that_meet_are_refused(pipeline, sentence):
+    with pytest.raises(PipelineWrong) as wrong:
+        checked(pipeline, Path(), {("sinks", "b"): 7}, "p.yml")
+    assert any(sentence in told for told in wrong.value.faults), wrong.value.faults
+
+
+def test_places_that_do_not_meet_are_not_refused():
+    apart = two({"topic": "t"}, {"topic": "t", "bootstrap": "other:9092"})
+    assert checked(apart, Path(), {}, "p.yml")
+    assert checked(two({"files": "x"}, {"files": "xy"}), Path(), {}, "p.yml")
+    mirrored = Source(topic="clicks", bootstrap="other:9092")
+    assert checked(made({"c": mirrored}, sinks={"o": Sink(from_="c", topic="clicks")}), Path(), {}, "p.yml")
 
 
 def test_a_function_of_a_file_is_known_by_its_text(tmp_path):

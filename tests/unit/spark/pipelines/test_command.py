@@ -7,8 +7,9 @@ import pytest
 from ottla import Admin
 from ottla.cli.main import main
 from ottla.cli.output import FAILED, OK
-from ottla.spark.pipelines.definition import SECTIONS, words_of
+from ottla.spark.pipelines.definition import SECTIONS
 from ottla.spark.pipelines.topics import ClusterTopics, TopicMissing, prepare_topics
+from ottla.spark.pipelines.words import words_of
 
 
 @pytest.fixture

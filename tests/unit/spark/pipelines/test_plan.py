@@ -13,10 +13,10 @@ HERE = Path("/pipelines")
 RULE = Expectation(condition="user IS NOT NULL")
 
 
-def planned(*, sources, steps=None, sinks=None, **more):
+def planned(*, sources, steps=None, sinks=None, here=HERE, **more):
     sinks = sinks or {"out": Sink(from_=next(iter(sources)), topic="out")}
     pipeline = Pipeline(name="p", sources=sources, steps=steps or {}, sinks=sinks, **more)
-    return make_plan(checked(pipeline, HERE, {}, "p.yml"), HERE, "host:9092")
+    return make_plan(checked(pipeline, here, {}, "p.yml"), here, "host:9092")
 
 
 def view(plan, name):
@@ -158,7 +158,7 @@ def test_a_python_step_gets_its_inputs_by_name():
 def test_records_of_a_sink_are_json_without_where_they_came_from():
     sinks = {
         "whole": Sink(from_="c", topic="t", key="user", headers={"who": "user"}),
-        "chosen": Sink(from_="c", topic="t", value="upper(value)"),
+        "chosen": Sink(from_="c", topic="u", value="upper(value)"),
         "files": Sink(from_="c", files="out", format="json", partition_by=("day",)),
         "database": Sink(from_="c", jdbc="jdbc:x", table="t", options={"user": "u"}),
     }
@@ -212,9 +212,57 @@ def test_settings_of_clients_go_to_every_topic_and_a_topic_may_have_its_own_clus
     assert flow(plan, "out").target.options["kafka.bootstrap.servers"] == "host:9092"
 
 
-def test_avro_is_decoded_by_the_source_with_the_schema_beside_the_file():
-    source = Source(topic="c", format="avro", schema="c.avsc", bad_records="drop")
-    read = view(planned(sources={"c": source}), "c__checked").beginning
+@pytest.mark.parametrize(("form", "file"), [("avro", "c.avsc"), ("protobuf", "c.proto")])
+def test_a_schema_beside_the_file_is_read_and_the_source_decodes_with_it(form, file, tmp_path):
+    (tmp_path / file).write_text("the schema")
+    source = Source(topic="c", format=form, schema=file, bad_records="drop")
+    read = view(planned(sources={"c": source}, here=tmp_path), "c__checked").beginning
     assert isinstance(read, Read)
     formats = {name: read.options[name] for name in ("valueFormat", "badRecords", "valueSchema")}
-    assert formats == {"valueFormat": "avro", "badRecords": "null", "valueSchema": "/pipelines/c.avsc"}
+    assert formats == {"valueFormat": form, "badRecords": "null", "valueSchema": "the schema"}
+
+
+def test_a_registry_is_the_pipelines_or_the_sources_own():
+    sources = {
+        "a": Source(topic="a", format="protobuf", message="Click"),
+        "b": Source(topic="b", format="json_schema", registry="http://other"),
+        "c": Source(topic="c", format="avro", options={"schemaregistryurl": "http://third"}),
+        "plain": Source(topic="d", format="json", schema="user STRING"),
+    }
+    plan = planned(sources=sources, registry="http://registry")
+    options = {name: view(plan, f"{name}__checked" if name == "plain" else name).beginning.options for name in sources}
+    assert [options[name].get("schemaRegistryUrl") for name in sources] == [
+        "http://registry", "http://other", "http://third", None
+    ]  # fmt: skip
+    assert [options[name].get("valueFormat") for name in sources] == ["protobuf", "json", "avro", None]
+    assert options["a"]["valueMessage"] == "Click"
+
+
+def test_json_of_a_registry_with_columns_of_ours_is_read_behind_its_five_bytes():
+    plan = planned(sources={"c": Source(topic="c", format="json_schema", schema="user STRING")})
+    columns = view(plan, "c__checked").operations[0]
+    assert isinstance(columns, Select)
+    assert columns.expressions[0].startswith(
+        "from_json(CAST(IF(startswith(value, X'00'), substring(value, 6), value) AS STRING), 'user STRING, "
+    )
+    assert "value AS _ottla_value" in columns.expressions, "the record as it was, for dead letters"
+
+
+def test_what_a_sink_writes_by_a_schema_reaches_it_as_columns():
+    sinks = {
+        "avro": Sink(from_="c", topic="a", format="avro", key="user", key_format="avro", registry="http://r"),
+        "proto": Sink(
+            from_="c", topic="b", format="protobuf", value="struct(user)", message="Click", registry="http://r"
+        ),
+        "json": Sink(from_="c", topic="d", format="json_schema", schema='{"type": "object"}', registry="http://r"),
+    }
+    plan = planned(sources={"c": Source(topic="c")}, sinks=sinks)
+    assert flow(plan, "avro").operations[1] == Select(("key AS key", "_ottla_row AS value"))
+    assert flow(plan, "proto").operations[1] == Select(("value AS value",))
+    options = {name: flow(plan, name).target.options for name in sinks}
+    assert {name: options[name]["valueFormat"] for name in sinks} == {
+        "avro": "avro", "proto": "protobuf", "json": "json"
+    }  # fmt: skip
+    assert (options["avro"]["keyFormat"], options["avro"]["schemaRegistryUrl"]) == ("avro", "http://r")
+    assert options["proto"]["valueMessage"] == "Click"
+    assert options["json"]["valueSchema"] == '{"type": "object"}'

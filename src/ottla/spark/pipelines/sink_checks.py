@@ -1,0 +1,65 @@
+"""Whether a sink makes sense: what it reads is there, one place, and a format that this place can have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from ottla.spark.pipelines.definition import FILE_SINK_FORMATS, TOPIC_SINK_FORMATS, Pipeline, Sink
+from ottla.spark.pipelines.faults import Fault, Place, nearest
+from ottla.spark.pipelines.places import is_topic_name
+from ottla.spark.pipelines.topic_formats import format_faults
+
+FORMATS: Final = {"topic": TOPIC_SINK_FORMATS, "files": FILE_SINK_FORMATS, "jdbc": ()}
+# The words that belong to one kind of place only.
+_BELONGS: Final = {
+    "topic": (
+        "key",
+        "value",
+        "headers",
+        "partitions",
+        "bootstrap",
+        "schema",
+        "key_schema",
+        "message",
+        "registry",
+    ),
+    "files": ("partition_by",),
+    "jdbc": ("table",),
+}
+
+
+def sink_faults(sink: Sink, pipeline: Pipeline, directory: Path, place: Place) -> Iterator[Fault]:
+    """All that is wrong with a sink."""
+    known = [*pipeline.sources, *pipeline.steps]
+    if sink.from_ not in known:
+        yield Fault((*place, "from"), f"there is no source or step {sink.from_!r}{nearest(sink.from_, known)}")
+    said = [word for word in FORMATS if getattr(sink, word) is not None]
+    if len(said) != 1:
+        yield Fault(place, f"a sink has one of topic, files and jdbc, not {' and '.join(said) or 'none'}")
+        return
+    if sink.topic is not None and not is_topic_name(sink.topic):
+        yield Fault((*place, "topic"), f"{sink.topic!r} cannot be the name of a topic")
+    for kind, words in _BELONGS.items():
+        for word in words:
+            if kind != said[0] and getattr(sink, word):
+                yield Fault((*place, word), f"this is for {kind}, and the sink has {said[0]}")
+    if sink.format is not None and sink.format not in FORMATS[said[0]]:
+        yield Fault((*place, "format"), _cannot(said[0], sink.format))
+    elif sink.topic is not None:
+        yield from (Fault((*place, word), told) for word, told in format_faults(sink, pipeline, directory))
+    if sink.jdbc is not None and sink.table is None:
+        yield Fault(place, "a database needs a table")
+    if sink.jdbc is not None and not sink.jdbc.startswith("jdbc:"):
+        yield Fault((*place, "jdbc"), f"{sink.jdbc!r} is no address; it begins with jdbc:")
+
+
+def _cannot(kind: str, name: str) -> str:
+    """Why a place cannot have a format, and what can."""
+    if not FORMATS[kind]:
+        return "a table of a database has columns and no format; leave it out"
+    others = " and ".join(other for other in FORMATS if name in FORMATS[other])
+    where = f" (it is for {others})" if others else ""
+    written = "the values of a topic" if kind == "topic" else kind
+    return f"{written} cannot be written as {name!r}{where}; say one of {', '.join(FORMATS[kind])}"

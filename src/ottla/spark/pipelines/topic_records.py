@@ -1,0 +1,38 @@
+"""From a row to a record of a topic: key, value and headers, as operations.
+
+1. The value is all columns but those that say where a record came from, or the SQL of `value`.
+2. Formats of a registry are written by the sink (sink/formats.py): it gets the columns as they are. All others are
+   bytes here already.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.spark.pipelines.definition import REGISTERED_FORMATS, Sink
+from ottla.spark.pipelines.expectations import ORIGIN, headers
+from ottla.spark.pipelines.operations import Operation, Pack, Select
+
+_ROW: Final = "_ottla_row"
+
+
+def record_of(sink: Sink) -> tuple[Operation, ...]:
+    """A row as a record."""
+    named = {"key": sink.key, "value": sink.value, "headers": headers(sink.headers) if sink.headers else None}
+    beside = tuple(f"({sql}) AS {name}" for name, sql in named.items() if sql is not None)
+    made = {"key": _written("key", sink.key_format), "headers": "headers"}
+    kept = tuple(column for name, column in made.items() if named[name] is not None)
+    if sink.value is not None:
+        return (Select(beside), Select((*kept, _written("value", sink.format or "string"))))
+    value = _written(_ROW, sink.format or "json", "value")
+    return (Pack(_ROW, ORIGIN, beside), Select((*kept, value)))
+
+
+def _written(column: str, name: str, into: str = "") -> str:
+    """SQL for a key or value in its format."""
+    if name in REGISTERED_FORMATS:
+        return f"{column} AS {into or column}"
+    if name == "json":
+        return f"CAST(to_json({column}) AS BINARY) AS {into or column}"
+    # Text as UTF-8, bytes as they are, numbers as their digits (a plain CAST of a number would give its memory).
+    return f"CAST(CAST({column} AS STRING) AS BINARY) AS {into or column}"
