@@ -48,7 +48,7 @@ def sink_faults(sink: Sink, pipeline: Pipeline, directory: Path, place: Place) -
     if sink.format is not None and sink.format not in FORMATS[said[0]]:
         yield Fault((*place, "format"), _cannot(said[0], sink.format))
     elif sink.topic is not None:
-        yield from (Fault((*place, word), told) for word, told in format_faults(sink, pipeline, directory))
+        yield from (Fault((*place, word), sentence) for word, sentence in format_faults(sink, pipeline, directory))
     if sink.jdbc is not None and sink.table is None:
         yield Fault(place, "a database needs a table")
     if sink.jdbc is not None and not sink.jdbc.startswith("jdbc:"):

@@ -31,7 +31,7 @@ def source_faults(source: Source, pipeline: Pipeline, directory: Path, place: Pl
     if source.topic_pattern is not None and not is_pattern(source.topic_pattern):
         yield Fault((*place, "topic_pattern"), f"{source.topic_pattern!r} is no regular expression")
     if source.is_topic:
-        yield from (Fault((*place, word), told) for word, told in format_faults(source, pipeline, directory))
+        yield from (Fault((*place, word), sentence) for word, sentence in format_faults(source, pipeline, directory))
     else:
         for word in ("group", "bootstrap", "bad_records", "message", "registry"):
             if getattr(source, word) is not None:

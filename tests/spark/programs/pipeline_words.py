@@ -1,0 +1,127 @@
+"""What a pipeline's file can say, in one Spark: each story is a few pipelines, run one after the other. Prints JSON.
+
+python pipeline_words.py DIRECTORY SERVERS REGISTRY STORY...
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ottla import Admin, NewTopic, Producer
+from ottla.spark.pipelines.connecting import open_session
+from ottla.spark.pipelines.running import load, run_triggered
+from ottla.spark.pipelines.topics import prepare_topics, wanted_topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HERE, SERVERS, REGISTRY = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+QUICK = {"spark.sql.shuffle.partitions": "2"}
+
+
+def make_topics(*names: str) -> None:
+    with Admin(bootstrap_servers=SERVERS) as admin:
+        admin.create_topics([NewTopic(name, 1) for name in names])
+
+
+def send(topic: str, *records: tuple[str | None, Any]) -> None:
+    """Records with these keys and values; a dict is sent as JSON."""
+    with Producer(bootstrap_servers=SERVERS) as producer:
+        for key, value in records:
+            content = json.dumps(value).encode() if isinstance(value, dict) else value
+            producer.send(topic, value=content, key=None if key is None else key.encode())
+
+
+def ran(spark: SparkSession, name: str, text: str) -> dict[str, Any]:
+    """Run a pipeline of this text with what is there; returns the rows that each flow read and wrote."""
+    file = HERE / f"{name}.yml"
+    file.write_text(f"name: {name}\nstorage: storage-{name}\n{text.replace('@HERE@', str(HERE))}")
+    loaded = load(file, {**os.environ, "REGISTRY": REGISTRY})
+    plan = loaded.plan(SERVERS)
+    for cluster in wanted_topics(plan, loaded.graph):
+        prepare_topics(cluster)
+    watch = loaded.watch(plan)
+    run_triggered(plan, spark, watch, lambda seconds: bool(time.sleep(seconds)))
+    return {flow: [figures.rows_in, figures.rows_out] for flow, figures in watch.flows.items()}
+
+
+PLACE = 'syntax = "proto3"; package shop; message Place { string city = 1; }'
+ORDER = """syntax = "proto3"; package shop; import "place.proto"; message Other { }
+    message Order { int64 id = 1; Place at = 2; repeated string tags = 3; }"""
+ORDER_JSON = """{"type": "object", "properties": {"id": {"type": "integer"}, "city": {"type": "string"}},
+    "required": ["id"]}"""
+ORDER_AVRO = """{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"},
+    {"name": "at", "type": "Place"}, {"name": "tags", "type": {"type": "array", "items": "string"}}%s]}"""
+PLACE_AVRO = '{"type": "record", "name": "Place", "fields": [{"name": "city", "type": "string"}]}'
+NEWER = ', {"name": "note", "type": "string", "default": "none"}'
+WRITING = """
+registry: ${REGISTRY}
+sources:
+  orders: {topic: orders, format: json, schema: "id BIGINT, at STRUCT<city: STRING>, tags ARRAY<STRING>"}
+steps:
+  flat: SELECT id, at.city AS city FROM orders
+sinks:
+  avro: {from: orders, topic: orders-avro, format: avro, key: id, key_format: avro, key_schema: '"long"'}
+  proto: {from: orders, topic: orders-proto, format: protobuf, message: Order}
+  jsons: {from: flat, topic: orders-json, format: json_schema, schema: order.json}
+"""
+READING = """
+registry: ${REGISTRY}
+sources:
+  avro: {topic: orders-avro, format: avro}
+  proto: {topic: orders-proto, format: protobuf, message: Order, bad_records: dead_letter}
+  jsons: {topic: orders-json, format: json_schema}
+  chosen: {topic: orders-json, format: json_schema, schema: city STRING, bad_records: drop}
+steps:
+  all_rows: |
+    SELECT 'avro' AS form, id, at.city AS city, size(tags) AS tags, note FROM avro
+    UNION ALL SELECT 'proto', id, at.city, size(tags), NULL FROM proto
+    UNION ALL SELECT 'json', id, city, NULL, NULL FROM jsons
+    UNION ALL SELECT 'chosen', NULL, city, NULL, NULL FROM chosen
+sinks:
+  out: {from: all_rows, topic: read}
+dead_letters: unread
+"""
+
+
+def formats(spark: SparkSession) -> dict[str, Any]:
+    """JSON becomes Avro, Protobuf and JSON by schemas that refer to others, and is read again by newer ones."""
+    from ottla.client.schema_registry.registry import SchemaRegistry
+    from ottla.schemas.model import AVRO, PROTOBUF, Reference, SchemaText
+
+    registry = SchemaRegistry(REGISTRY)
+    registry.register("place-avro", SchemaText(AVRO, PLACE_AVRO))
+    registry.register("place-proto", SchemaText(PROTOBUF, PLACE))
+    place = (Reference("Place", "place-avro", 1),)
+    registry.register("orders-avro-value", SchemaText(AVRO, ORDER_AVRO % "", place))
+    registry.register("orders-proto-value", SchemaText(PROTOBUF, ORDER, (Reference("place.proto", "place-proto", 1),)))
+    (HERE / "order.json").write_text(ORDER_JSON)
+    make_topics("orders")
+    send("orders", *[(None, {"id": number, "at": {"city": f"c{number}"}, "tags": ["a"] * number}) for number in (1, 2)])
+    written = ran(spark, "writing", WRITING)
+    registry.register("orders-avro-value", SchemaText(AVRO, ORDER_AVRO % NEWER, place))
+    send("orders-proto", (None, b"no protobuf"))
+    send("orders-json", (None, b'{"id": 3, "city": "plain"}'))
+    return {"written": written, "read": ran(spark, "reading", READING)}
+
+
+STORIES: dict[str, Callable[[SparkSession], dict[str, Any]]] = {"formats": formats}
+
+
+def main() -> None:
+    told: dict[str, Any] = {}
+    with open_session("words", master="local[2]", settings=QUICK, log=HERE / "spark.log") as spark:
+        for name in sys.argv[4:]:
+            begun = time.monotonic()
+            told[name] = STORIES[name](spark)
+            print(f"{name}: {time.monotonic() - begun:.1f} s", file=sys.stderr)
+    print(json.dumps(told))
+
+
+main()
