@@ -34,6 +34,18 @@ def test_the_jvm_connector_reads_and_writes_our_broker(tmp_path: Path) -> None:
     assert ours == theirs
 
 
+@pytest.mark.long
+def test_the_static_side_of_a_stream_is_as_new_as_the_jvm_connectors() -> None:
+    try:
+        find_jars("spark-4.3", "spark")
+    except JarsMissing as reason:
+        pytest.skip(str(reason))
+    with KafkaBroker() as broker:
+        found = run("static_side.py", broker.bootstrap_servers)
+    assert found["kafka"] == [[f"customer {each}" for each in range(batch + 1)] for batch in range(4)]
+    assert found["ottla"] == found["kafka"]
+
+
 def fill(servers: str) -> list[str]:
     with ottla.Admin(bootstrap_servers=servers) as admin:
         topics = [ottla.NewTopic(name, 3, 1) for name in ("source", "batch-copy", "stream-copy")]

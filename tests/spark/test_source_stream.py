@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.patience import HANG_S
+from tests.spark.programs.static_side import joined_batch_by_batch
 
 from ottla import Admin, NewTopic, Producer
 from ottla.errors import UnknownTopicOrPartition
@@ -182,3 +183,13 @@ def test_a_checkpoint_of_the_kafka_connector_is_taken_over(
     again = Stream(spark, broker, tmp_path, subscribe="taken")
     assert again.run() == [12]
     assert again.values() == sorted(sent + sent[8:])
+
+
+def test_the_static_side_of_a_stream_is_read_anew_for_every_batch(spark: SparkSession, broker: KafkaBroker) -> None:
+    """As by Spark's own connector (test_jvm_connector.py): also from partitions that are added later."""
+    assert joined_batch_by_batch(spark, broker.bootstrap_servers, "ottla") == [
+        ["customer 0"],
+        ["customer 0", "customer 1"],
+        ["customer 0", "customer 1", "customer 2"],
+        ["customer 0", "customer 1", "customer 2", "customer 3"],
+    ]

@@ -41,21 +41,33 @@ class Begin(NamedTuple):
     exact: frozenset[TopicPartition]
 
 
-def starting_positions(options: SourceOptions, partitions: frozenset[TopicPartition], places: Places) -> Begin:
-    """Where a new query begins."""
+def starting_positions(
+    options: SourceOptions,
+    partitions: frozenset[TopicPartition],
+    places: Places,
+    wanted: frozenset[TopicPartition] | None = None,
+) -> Begin:
+    """Where a new query begins, in all its partitions or in those that are wanted."""
+    wanted = partitions if wanted is None else wanted
     group_id = options.starting_group_id
-    found = {} if group_id is None else places.committed(group_id, partitions)
+    found = {} if group_id is None else places.committed(group_id, wanted)
     chosen = {each for each, offset in (options.starting.offsets or {}).items() if offset >= 0}
-    exact = frozenset(found) | (chosen & partitions)
-    rest = partitions - found.keys()
+    exact = frozenset(found) | (chosen & wanted)
+    rest = wanted - found.keys()
     if rest:
         found |= _resolved("starting", options.starting, rest, partitions, places, options.timestamp_strategy)
     return Begin(found, exact)
 
 
-def ending_positions(options: SourceOptions, partitions: frozenset[TopicPartition], places: Places) -> Positions:
-    """Where a batch ends."""
-    return _resolved("ending", options.ending, partitions, partitions, places, "latest")
+def ending_positions(
+    options: SourceOptions,
+    partitions: frozenset[TopicPartition],
+    places: Places,
+    wanted: frozenset[TopicPartition] | None = None,
+) -> Positions:
+    """Where a batch ends, in all its partitions or in those that are wanted."""
+    wanted = partitions if wanted is None else wanted
+    return _resolved("ending", options.ending, wanted, partitions, places, "latest")
 
 
 def _resolved(

@@ -14,13 +14,16 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
+from ottla.light_tuples import NamedTuple
 from ottla.spark.source.offsets import Packing, StreamOffset
+from ottla.values import TopicPartition
 
 SMALL_TASK: Final = 10_000
 TINY_TASK: Final = 500
@@ -47,6 +50,19 @@ class OffsetRange:
         return OffsetRange(self.topic, self.partition, start, end, self.topic_id)
 
 
+class Share(NamedTuple):
+    """The partitions that one of so many tasks reads; neighbours of a topic go to different tasks."""
+
+    task: int = 0
+    tasks: int = 1
+
+    def has(self, partition: TopicPartition) -> bool:
+        return (zlib.crc32(partition.topic.encode()) + partition.partition) % self.tasks == self.task
+
+
+EVERYTHING: Final = Share()
+
+
 @dataclass(frozen=True)
 class ReadTask(InputPartition):
     """What one task reads, in this order. It is pickled and sent to the task."""
@@ -54,6 +70,8 @@ class ReadTask(InputPartition):
     ranges: tuple[OffsetRange, ...]
     login: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     """How the task logs in where tokens are handed out; it changes from batch to batch (tokens/handout.py)."""
+    share: Share = EVERYTHING
+    """Which partitions it reads when the plan has grown old (snapshot.py)."""
 
     @property
     def size(self) -> int:

@@ -1,7 +1,7 @@
 """A batch query: one snapshot of offsets, planned once, read by tasks.
 
 1. Begin and end of every partition are decided when Spark plans the query; every later action on that DataFrame reads
-   the same offsets.
+   the same offsets. As the static side of a stream it is another matter: there every task asks again (snapshot.py).
 2. What was asked for and is gone (offsets below the first record, or beyond the end) is a loss as in data_loss.py.
 3. No filter is pushed down: Spark 4.3 keeps the pushed plan and gives it to other queries on the same DataFrame too.
 """
@@ -9,26 +9,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from ottla.light_dataclasses import replace
 from ottla.spark.running.arrival import Arriving
-from ottla.spark.running.cores import core_count
 from ottla.spark.running.worker_memory import freeze_what_is_loaded
-from ottla.spark.source import data_loss
-from ottla.spark.source.bounds import ending_positions, starting_positions
-from ottla.spark.source.offsets import Packing, StreamOffset
 from ottla.spark.source.options import SourceOptions
-from ottla.spark.source.ranges import ReadTask, plan, ranges_between, with_logins
-from ottla.spark.source.survey import begin_with, within
+from ottla.spark.source.ranges import ReadTask, Share, plan, ranges_between, with_logins
+from ottla.spark.source.snapshot import is_fixed, ranges_of_now, snapshot
 from ottla.spark.source.topic_positions import TopicPositions
 from ottla.spark.tokens.handout import with_login
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
+
+BATCH_ID: Final = "streaming.sql.batchId"
 
 
 class BatchReader(Arriving, DataSourceReader):
@@ -42,25 +41,25 @@ class BatchReader(Arriving, DataSourceReader):
         options = self._options = with_login(self._options)
         positions = TopicPositions(options)
         try:
-            start, end = self._snapshot(positions)
+            start, end = snapshot(options, positions)
         finally:
             positions.close()
-        tasks = plan(ranges_between(start, end), end.packing)
-        return list(with_logins(tasks or [ReadTask(())], options.login))
-
-    def _snapshot(self, positions: TopicPositions) -> tuple[StreamOffset, StreamOffset]:
-        options = self._options
-        listed = begin_with(options, positions)
-        begin = starting_positions(options, listed.partitions, positions)
-        wanted = ending_positions(options, listed.partitions, positions)
-        topic_ids = listed.known_ids()
-        begins, ends, losses = within(begin, topic_ids, wanted, positions)
-        data_loss.report_losses(losses, fails=options.fail_on_data_loss)
-        packing = Packing(core_count(), options.min_partitions, options.max_records_per_partition)
-        return StreamOffset(begins, topic_ids), StreamOffset(ends, topic_ids, packing)
+        tasks = plan(ranges_between(start, end), end.packing) or [ReadTask(())]
+        shares = [replace(task, share=Share(number, len(tasks))) for number, task in enumerate(tasks)]
+        return list(with_logins(shares, options.login))
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        assert isinstance(partition, ReadTask), "it was planned by us"
+        if is_in_a_micro_batch() and not is_fixed(self._options):
+            options = replace(self._options, login=partition.login)
+            partition = replace(partition, ranges=ranges_of_now(options, partition.share))
         return read_task(self._options, self._schema, partition)
+
+
+def is_in_a_micro_batch() -> bool:
+    """Whether this task works for a batch of a stream, which uses the plan of a batch query again and again."""
+    context = TaskContext.get()
+    return context is not None and context.getLocalProperty(BATCH_ID) is not None
 
 
 def read_task(options: SourceOptions, schema: StructType, task: Any) -> Iterator[RecordBatch]:

@@ -75,15 +75,15 @@ def freeze(positions: TopicPositions) -> Frozen:
         listed = positions.listed()
         return Frozen(listed.topic_ids, positions.latest(listed.partitions))
 
-    return _steadily(read, positions)
+    return steadily(read, positions)
 
 
 def survey(start: StreamOffset, positions: TopicPositions, frozen: Frozen | None = None) -> Survey:
     """What can be read after `start`."""
-    return _steadily(lambda: _survey(start, positions, frozen), positions)
+    return steadily(lambda: _survey(start, positions, frozen), positions)
 
 
-def _steadily(read: Callable[[], T], positions: TopicPositions) -> T:
+def steadily(read: Callable[[], T], positions: TopicPositions) -> T:
     """Read again when topics were deleted between two questions: then the answers do not fit together."""
     for _ in range(ATTEMPTS_MAX - 1):
         try:

@@ -71,6 +71,11 @@ class TopicPositions:
         self._admin: Any = None
         self._listed: tuple[float, Listed] | None = None
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is worth keeping: it has a connection."""
+        return self._admin is not None
+
     def close(self) -> None:
         admin, self._admin = self._admin, None
         if admin is not None:

@@ -9,8 +9,9 @@ import pytest
 from tests.patience import HANG_S
 
 from ottla.spark.source import range_reading
+from ottla.spark.source.kept import KeptForTasks
 from ottla.spark.source.options import SourceOptions
-from ottla.spark.source.range_reading import KeptReaders, read_ranges
+from ottla.spark.source.range_reading import read_ranges
 from ottla.spark.source.ranges import OffsetRange
 from ottla.spark.source.schema import arrow_schema
 from ottla.testing import FakeBroker
@@ -42,7 +43,7 @@ class Timer:
 @pytest.fixture
 def kept():
     Timer.made = []
-    return KeptReaders(Reader, readers_max=2, idle_s=9, timer=Timer)
+    return KeptForTasks(Reader, kept_max=2, idle_s=9, timer=Timer)
 
 
 def test_the_next_task_with_the_same_settings_gets_the_same_reader(kept):
