@@ -12,6 +12,7 @@ unique_group           a group name nobody else uses
 kafka_broker_settings  override this fixture (session scope) to change settings, with Kafka's names
 kafka_cluster          makes a simulated cluster with faults, in virtual time, for our asyncio client; `--kafka-seed N`
 kafka_cluster.real     makes a cluster of processes behind a proxy that injects faults, in real time, for any client
+pipeline_test          runs a pipeline on records that are given, on real Spark, without a broker (pipelines.py)
 
 Any client library works with a broker: it speaks Kafka on a loopback port.
 """
@@ -30,6 +31,7 @@ import pytest
 
 if TYPE_CHECKING:
     from ottla.testing.broker import KafkaBroker
+    from ottla.testing.pipelines import PipelineTest
 
 _numbers = count(1)
 
@@ -101,6 +103,19 @@ def unique_group(request: pytest.FixtureRequest) -> str:
 def _unique(request: pytest.FixtureRequest, kind: str) -> str:
     readable = re.sub(r"[^a-zA-Z0-9-]+", "-", request.node.name)[:80].strip("-")
     return f"{readable}-{kind}-{next(_numbers)}"
+
+
+# --- pipelines ---
+
+
+@pytest.fixture(scope="session")
+def pipeline_test() -> Iterator[PipelineTest]:
+    """`pipeline_test("pipeline.yml", {"clicks": [{"value": {...}}]})` runs a pipeline on these records, and has
+    what its sinks and dead letters hold: see ottla/testing/pipelines.py."""
+    from ottla.testing.pipelines import PipelineTest
+
+    with PipelineTest() as made:
+        yield made
 
 
 # --- simulated clusters ---

@@ -11,19 +11,19 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
-import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-from ottla.cli.connecting import DEFAULT_SERVERS, SERVERS_VARIABLE, add_format, output_of, pairs, sentences
+from ottla.cli.commands.pipeline_test import add_test
+from ottla.cli.connecting import add_format, output_of, sentences
 from ottla.cli.moments import duration_ms
-from ottla.cli.output import FAILED, OK, Failure, sentence
+from ottla.cli.output import FAILED, OK, Failure
+from ottla.cli.pipelines import Verbs, add_running, add_verb, loaded_plan, pipeline_session, wrong_files
 from ottla.cli.progress import Progress
 from ottla.cli.show import shown_duration
 from ottla.clock import SystemClock
@@ -41,58 +41,28 @@ examples:
   ottla pipeline run --every 10s                   until Ctrl-C, a batch every ten seconds
   ottla pipeline run --master spark://host:7077    on a cluster
   ottla pipeline run --remote sc://host:15002      by Spark Connect
+  ottla pipeline test                              the tests beside it: records in, rows expected
   ottla pipeline words sources                     what may stand in the file
 """
 DRAW_EVERY_S: Final = 0.2
 
-Verbs: TypeAlias = "argparse._SubParsersAction[Any]"
-
 
 def add_verbs(verbs: Verbs) -> None:
-    init = _verb(verbs, "init", "write an example project", run_init)
+    init = add_verb(verbs, "init", "write an example project", run_init, EXAMPLES)
     init.add_argument("directory", metavar="DIR", type=Path, help="where; the pipeline is named after it")
-    dry = _verb(verbs, "dry-run", "check everything and show the graph, but run nothing", run_dry)
-    _add_running(dry)
+    dry = add_verb(verbs, "dry-run", "check everything and show the graph, but run nothing", run_dry, EXAMPLES)
+    add_running(dry)
     dry.add_argument("--no-spark", action="store_true", help="only what is known without Spark: takes no time")
-    run = _verb(verbs, "run", "run a pipeline", run_pipeline)
-    _add_running(run)
+    run = add_verb(verbs, "run", "run a pipeline", run_pipeline, EXAMPLES)
+    add_running(run)
     period = run.add_mutually_exclusive_group()
     period.add_argument("--continuous", action="store_true", help="until Ctrl-C, one batch after the other")
     period.add_argument("--every", metavar="TIME", help="until Ctrl-C, a batch each 10s, 1m ...")
     run.add_argument("--create-topics", action="store_true", help="make topics that are read and not there, too")
-    words = _verb(verbs, "words", "what may stand in a pipeline's file", run_words)
+    add_test(verbs)
+    words = add_verb(verbs, "words", "what may stand in a pipeline's file", run_words, EXAMPLES)
     words.add_argument("section", nargs="?", metavar="SECTION", help="sources, steps, sinks ... (all)")
     add_format(words)
-
-
-def _verb(verbs: Verbs, name: str, help_text: str, run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        name,
-        help=help_text,
-        description=sentence(help_text),
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(run=run)
-    return parser
-
-
-def _add_running(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="a YAML or Python file (pipeline.yml)")
-    parser.add_argument(
-        "-b",
-        "--bootstrap-server",
-        metavar="HOST:PORT",
-        help=f"brokers, when the file names none (${SERVERS_VARIABLE}, else {DEFAULT_SERVERS})",
-    )
-    group = parser.add_argument_group("Spark")
-    group.add_argument("--master", metavar="URL", help="where it runs: local[2], spark://host:7077, yarn (local[*])")
-    group.add_argument("--remote", metavar="URL", help="a Spark Connect server: sc://host:15002")
-    group.add_argument("--set", action="append", default=[], metavar="spark.x=y", help="a setting; may be repeated")
-    group.add_argument(
-        "--spark-log", metavar="FILE", help="where Spark's own log goes (spark.log in storage); - is stderr"
-    )
-    add_format(parser)
 
 
 # --- init and words ---------------------------------------------------------------------------------------------------
@@ -140,8 +110,8 @@ def _section(class_name: str) -> str:
 
 def run_dry(options: argparse.Namespace) -> int:
     out = output_of(options)
-    with sentences(), _wrong_files():
-        loaded, plan = _loaded(options)
+    with sentences(), wrong_files():
+        loaded, plan = loaded_plan(options)
         for line in loaded.graph.tree():
             out.line(line)
         _warn_unread(loaded)
@@ -151,7 +121,7 @@ def run_dry(options: argparse.Namespace) -> int:
             from ottla.spark.running.session import prefer_quick_start
 
             prefer_quick_start()
-            with _session(options, plan) as spark:
+            with pipeline_session(options, plan) as spark:
                 columns = dry_run(plan, spark)
     if out.form == "json":
         flows = [{"flow": flow.name, "from": flow.dataset, "format": flow.target.format} for flow in plan.flows]
@@ -168,8 +138,8 @@ def run_pipeline(options: argparse.Namespace) -> int:
     from ottla.spark.pipelines.running import run_always, run_triggered
 
     clock = SystemClock()
-    with sentences(), _wrong_files():
-        loaded, plan = _loaded(options)
+    with sentences(), wrong_files():
+        loaded, plan = loaded_plan(options)
         every = None if options.every is None else f"{_period_ms(options.every)} milliseconds"
         _warn_unread(loaded)
         _prepare(options, loaded, plan)
@@ -177,7 +147,7 @@ def run_pipeline(options: argparse.Namespace) -> int:
         stop = threading.Event()
         begun_ms = clock.monotonic_ms()
         failed: PipelineFailed | None = None
-        with _session(options, plan) as spark, _drawn(plan.name, watch):
+        with pipeline_session(options, plan) as spark, _drawn(plan.name, watch):
             try:
                 if options.continuous or every is not None:
                     with _stopping(stop):
@@ -191,16 +161,6 @@ def run_pipeline(options: argparse.Namespace) -> int:
         print(f"ottla: {plan.name} failed: {failed}", file=sys.stderr)
         return FAILED
     return OK
-
-
-def _loaded(options: argparse.Namespace) -> tuple[Loaded, Plan]:
-    from ottla.spark.pipelines.running import find_file, load
-
-    if options.master is not None and options.remote is not None:
-        raise Failure("--master starts Spark, --remote goes to one that runs: give one of them")
-    loaded = load(find_file(options.file, Path.cwd()), os.environ)
-    servers = options.bootstrap_server or os.environ.get(SERVERS_VARIABLE) or DEFAULT_SERVERS
-    return loaded, loaded.plan(servers)
 
 
 def _prepare(options: argparse.Namespace, loaded: Loaded, plan: Plan) -> None:
@@ -219,34 +179,6 @@ def _warn_unread(loaded: Loaded) -> None:
 
     for name in unread(loaded.graph):
         print(f"ottla: nothing reads {name}", file=sys.stderr)
-
-
-@contextmanager
-def _session(options: argparse.Namespace, plan: Plan) -> Iterator[Any]:
-    from ottla.spark.pipelines.connecting import open_session
-
-    settings = {**plan.settings, **pairs(options.set, "--set")}
-    if options.remote is None:
-        settings.setdefault("spark.sql.warehouse.dir", f"{plan.storage}/warehouse")  # not a directory where we are
-    log = None if options.spark_log == "-" else Path(options.spark_log or _log_of(plan))
-    with open_session(plan.name, master=options.master, remote=options.remote, settings=settings, log=log) as spark:
-        yield spark
-
-
-def _log_of(plan: Plan) -> Path:
-    """Beside the progress, when that is on this machine."""
-    local = plan.storage.removeprefix("file://")
-    return Path(local) / "spark.log" if "://" not in local else Path(tempfile.gettempdir()) / f"{plan.name}-spark.log"
-
-
-@contextmanager
-def _wrong_files() -> Iterator[None]:
-    from ottla.spark.pipelines.faults import PipelineWrong
-
-    try:
-        yield
-    except PipelineWrong as wrong:
-        raise Failure("\n       ".join(str(wrong).splitlines())) from None
 
 
 @contextmanager

@@ -92,10 +92,33 @@ with Producer(bootstrap_servers=SERVERS) as producer:
         producer.send(TOPIC, value=value.encode(), key=str(number).encode())
 print(f"{HOW_MANY} events are in {TOPIC} at {SERVERS}")
 '''
+TESTS: Final = """\
+# ottla pipeline test: records in, rows expected; on real Spark, without a broker.
+tests:
+  a minute is counted when it is over:
+    given:
+      clicks:
+        - {value: {user: ada, page: /, at: 2026-01-01T00:00:05Z, milliseconds: 7}}
+        - {value: {user: bob, page: /, at: 2026-01-01T00:00:50Z, milliseconds: 9}}
+        - {value: {user: eve, page: /docs, at: 2026-01-01T00:02:00Z, milliseconds: 7000}}   # ends the first minute
+    expect:
+      counts: [{key: Start, value: {minute: 2026-01-01T00:00:00Z, title: Start, clicks: 2, slowest: 9}}]
+      slow_files: [{user: eve, title: Documentation}]
+  what is no click is a dead letter:
+    given:
+      clicks:
+        - {value: this is no click, key: k1}
+        - {value: {page: /, at: 2026-01-01T00:00:05Z, milliseconds: 7}}
+        - {value: {user: ada, page: /, at: 2026-01-01T00:00:05Z, milliseconds: 20000}}
+    expect:
+      named: []
+      dead_letters: [{rule: readable, key: k1, value: this is no click}, {rule: has_user, offset: 1}]
+"""
 COMMANDS: Final = {
     "ottla broker start": "in another terminal, when there is no Kafka yet",
     "python generate.py": "makes the topic @NAME@-events, and 10,000 click events",
     "ottla pipeline dry-run": "what it is, and whether Spark agrees",
+    "ottla pipeline test": "the tests in tests/: records in, rows expected",
     "ottla pipeline run": "what is there now; run it again for what has come since",
     "ottla consume @NAME@-counts -o beginning -e": "the counted minutes",
     "ottla consume @NAME@-dead -o beginning -e": "with the reason in the headers",
@@ -114,6 +137,7 @@ FILES: Final = {
     "steps.py": STEPS,
     "pages.csv": PAGES,
     "generate.py": GENERATE,
+    "tests/clicks.yml": TESTS,
     "README.md": README,
 }
 
@@ -127,6 +151,7 @@ def write_example(directory: Path, name: str) -> list[Path]:
     commands = "\n".join(f"    {line}" for line in _lines(name))
     written = []
     for file_name, text in FILES.items():
+        (directory / file_name).parent.mkdir(exist_ok=True)
         (directory / file_name).write_text(text.replace("@COMMANDS@", commands).replace("@NAME@", name))
         written.append(directory / file_name)
     return written

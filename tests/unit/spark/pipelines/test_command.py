@@ -8,6 +8,8 @@ from ottla import Admin
 from ottla.cli.main import main
 from ottla.cli.output import FAILED, OK
 from ottla.spark.pipelines.definition import SECTIONS
+from ottla.spark.pipelines.running import load
+from ottla.spark.pipelines.testing.yaml_tests import files_of_tests, open_test_file, read_cases
 from ottla.spark.pipelines.topics import ClusterTopics, TopicMissing, prepare_topics
 from ottla.spark.pipelines.words import words_of
 
@@ -58,11 +60,12 @@ def test_init_prints_the_next_commands_and_the_readme_has_the_same(tmp_path, mon
     assert main(["pipeline", "init", "clicks"]) == OK
     out = capsys.readouterr().out
     commands = [line.partition("#")[0].strip() for line in out[out.index("next:") :].splitlines()[1:]]
-    assert commands[:5] == [
+    assert commands[:6] == [
         "cd clicks",
         "ottla broker start",
         "python generate.py",
         "ottla pipeline dry-run",
+        "ottla pipeline test",
         "ottla pipeline run",
     ]
     readme = (tmp_path / "clicks" / "README.md").read_text()
@@ -111,3 +114,9 @@ def test_every_word_has_a_sentence(capsys):
     assert all(row["meaning"] for row in rows)
     assert main(["pipeline", "words", "sorces"]) == FAILED
     assert "did you mean 'sources'?" in capsys.readouterr().err
+
+
+def test_the_example_s_tests_fit_it(project, capsys):
+    opened = open_test_file(files_of_tests(project / "pipeline.yml")[0])
+    cases = read_cases(opened, load(project / "pipeline.yml", {}).graph.pipeline)
+    assert [set(case.expect) for case in cases] == [{"counts", "slow_files"}, {"named", "dead_letters"}]
