@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -66,13 +67,19 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
 
 def loaded_plan(options: argparse.Namespace) -> tuple[Loaded, Plan]:
     """The pipeline that the options name, and its plan."""
-    from ottla.spark.pipelines.running import find_file, load
+    from ottla.spark.pipelines.running import find_file
 
     if options.master is not None and options.remote is not None:
         raise Failure("--master starts Spark, --remote goes to one that runs: give one of them")
-    loaded = load(find_file(options.file, Path.cwd()), os.environ)
-    servers = options.bootstrap_server or os.environ.get(SERVERS_VARIABLE) or DEFAULT_SERVERS
-    return loaded, loaded.plan(servers)
+    return plan_of(find_file(options.file, Path.cwd()), options.bootstrap_server)
+
+
+def plan_of(file: Path, servers: str | None) -> tuple[Loaded, Plan]:
+    """The pipeline of a file, and its plan; `servers` are those of the command line."""
+    from ottla.spark.pipelines.running import load
+
+    loaded = load(file, os.environ)
+    return loaded, loaded.plan(servers or os.environ.get(SERVERS_VARIABLE) or DEFAULT_SERVERS)
 
 
 @contextmanager
@@ -103,3 +110,11 @@ def wrong_files() -> Iterator[None]:
         yield
     except PipelineWrong as wrong:
         raise Failure("\n       ".join(str(wrong).splitlines())) from None
+
+
+def warn_unread(loaded: Loaded) -> None:
+    """Sources and steps that lead nowhere are no fault, but probably a mistake."""
+    from ottla.spark.pipelines.checks import unread
+
+    for name in unread(loaded.graph):
+        print(f"ottla: nothing reads {name}", file=sys.stderr)

@@ -1,37 +1,26 @@
 """`ottla pipeline`: records from topics and files through SQL and Python to topics, files and databases, by Spark.
 
 1. The file is checked before anything is started: what is wrong with it comes at once, with its line.
-2. `run` works off what is there and ends; the next run goes on where it was. `--continuous` and `--every 10s` run until
-   Ctrl-C, from the same place: the two can be mixed. Ctrl-C in a `run` that would end by itself breaks it off; nothing
-   is lost or doubled by that.
+2. `run` (pipeline_run.py) works off what is there and ends; the next run goes on where it was. `--continuous` and
+   `--every 10s` run until Ctrl-C, from the same place: the two can be mixed.
 3. Spark runs in this process on all cores (local[*]) unless --master or --remote names another one.
-4. While it runs there is a line on a terminal; at the end a table, or JSON for programs.
 """
 
 from __future__ import annotations
 
 import argparse
-import signal
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ottla.cli.commands.pipeline_run import add_run
+from ottla.cli.commands.pipeline_serve import add_serve
 from ottla.cli.commands.pipeline_test import add_test
 from ottla.cli.connecting import add_format, output_of, sentences
-from ottla.cli.moments import duration_ms
-from ottla.cli.output import FAILED, OK, Failure
-from ottla.cli.pipelines import Verbs, add_running, add_verb, loaded_plan, pipeline_session, wrong_files
-from ottla.cli.progress import Progress
-from ottla.cli.show import shown_duration
-from ottla.clock import SystemClock
+from ottla.cli.output import OK, Failure
+from ottla.cli.pipelines import Verbs, add_running, add_verb, loaded_plan, pipeline_session, warn_unread, wrong_files
 
 if TYPE_CHECKING:
-    from ottla.spark.pipelines.plan import Plan
-    from ottla.spark.pipelines.running import Loaded
-    from ottla.spark.pipelines.watching import Watch
+    pass
 
 EXAMPLES: Final = """\
 examples:
@@ -42,9 +31,9 @@ examples:
   ottla pipeline run --master spark://host:7077    on a cluster
   ottla pipeline run --remote sc://host:15002      by Spark Connect
   ottla pipeline test                              the tests beside it: records in, rows expected
+  ottla pipeline serve                             until SIGTERM, with restarts, metrics and health
   ottla pipeline words sources                     what may stand in the file
 """
-DRAW_EVERY_S: Final = 0.2
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -53,12 +42,8 @@ def add_verbs(verbs: Verbs) -> None:
     dry = add_verb(verbs, "dry-run", "check everything and show the graph, but run nothing", run_dry, EXAMPLES)
     add_running(dry)
     dry.add_argument("--no-spark", action="store_true", help="only what is known without Spark: takes no time")
-    run = add_verb(verbs, "run", "run a pipeline", run_pipeline, EXAMPLES)
-    add_running(run)
-    period = run.add_mutually_exclusive_group()
-    period.add_argument("--continuous", action="store_true", help="until Ctrl-C, one batch after the other")
-    period.add_argument("--every", metavar="TIME", help="until Ctrl-C, a batch each 10s, 1m ...")
-    run.add_argument("--create-topics", action="store_true", help="make topics that are read and not there, too")
+    add_run(verbs)
+    add_serve(verbs)
     add_test(verbs)
     words = add_verb(verbs, "words", "what may stand in a pipeline's file", run_words, EXAMPLES)
     words.add_argument("section", nargs="?", metavar="SECTION", help="sources, steps, sinks ... (all)")
@@ -114,7 +99,7 @@ def run_dry(options: argparse.Namespace) -> int:
         loaded, plan = loaded_plan(options)
         for line in loaded.graph.tree():
             out.line(line)
-        _warn_unread(loaded)
+        warn_unread(loaded)
         columns: dict[str, str] = {}
         if not options.no_spark:
             from ottla.spark.pipelines.running import dry_run
@@ -131,136 +116,3 @@ def run_dry(options: argparse.Namespace) -> int:
         out.table(["DATASET", "COLUMNS"], list(columns.items()))
     out.line(f"{plan.name} is right{'' if options.no_spark else ', and Spark agrees'}")
     return OK
-
-
-def run_pipeline(options: argparse.Namespace) -> int:
-    from ottla.spark.pipelines.declarative import PipelineFailed
-    from ottla.spark.pipelines.running import run_always, run_triggered
-
-    clock = SystemClock()
-    with sentences(), wrong_files():
-        loaded, plan = loaded_plan(options)
-        every = None if options.every is None else f"{_period_ms(options.every)} milliseconds"
-        _warn_unread(loaded)
-        _prepare(options, loaded, plan)
-        watch = loaded.watch(plan)
-        stop = threading.Event()
-        begun_ms = clock.monotonic_ms()
-        failed: PipelineFailed | None = None
-        with pipeline_session(options, plan) as spark, _drawn(plan.name, watch):
-            try:
-                if options.continuous or every is not None:
-                    with _stopping(stop):
-                        run_always(plan, spark, watch, stop.wait, every)
-                else:
-                    run_triggered(plan, spark, watch, stop.wait)
-            except PipelineFailed as error:
-                failed = error
-    _summarize(options, plan, watch, (clock.monotonic_ms() - begun_ms) / 1000)
-    if failed is not None:
-        print(f"ottla: {plan.name} failed: {failed}", file=sys.stderr)
-        return FAILED
-    return OK
-
-
-def _prepare(options: argparse.Namespace, loaded: Loaded, plan: Plan) -> None:
-    """Topics, asked from here; when Spark runs elsewhere it may know other clusters than this machine does."""
-    if options.remote is not None:
-        return
-    from ottla.spark.pipelines.topics import prepare_topics, wanted_topics
-
-    for cluster in wanted_topics(plan, loaded.graph):
-        for topic in prepare_topics(cluster, create_read=options.create_topics):
-            print(f"made the topic {topic}", file=sys.stderr)
-
-
-def _warn_unread(loaded: Loaded) -> None:
-    from ottla.spark.pipelines.checks import unread
-
-    for name in unread(loaded.graph):
-        print(f"ottla: nothing reads {name}", file=sys.stderr)
-
-
-@contextmanager
-def _stopping(stop: threading.Event) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the queries in order, and the table comes; a second Ctrl-C does not wait."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def end(*_: object) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    for number in before:
-        signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _drawn(name: str, watch: Watch) -> Iterator[None]:
-    """The line of a terminal, drawn by a thread of its own while Spark works."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    over = threading.Event()
-
-    def draw() -> None:
-        with Progress(name, unit="rows") as line:
-            while not over.wait(DRAW_EVERY_S):
-                behind = watch.total("behind")
-                line.reach(watch.total("rows_in"), f"{watch.states()}{f', {behind:,} behind' if behind else ''}")
-
-    thread = threading.Thread(target=draw, name="progress", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
-def _summarize(options: argparse.Namespace, plan: Plan, watch: Watch, seconds: float) -> None:
-    out = output_of(options)
-    flows = [
-        (
-            each.flow.name,
-            each.state,
-            each.rows_in,
-            each.rows_out,
-            each.late,
-            each.batches,
-            round(each.rows_per_s),
-            each.behind,
-        )
-        for each in watch.flows.values()
-    ]
-    rules = [(each.dataset, each.rule, each.action, each.broken, each.rows) for each in watch.rules()]
-    flow_names = ["FLOW", "STATE", "ROWS IN", "ROWS OUT", "LATE", "BATCHES", "ROWS/S", "BEHIND"]
-    rule_names = ["DATASET", "RULE", "ELSE", "BROKEN", "ROWS"]
-    if out.form == "json":
-        keys = [name.lower().replace(" ", "_").replace("/", "_per_") for name in flow_names]
-        out.value(
-            {
-                "pipeline": plan.name,
-                "seconds": round(seconds, 3),
-                "flows": [dict(zip(keys, row, strict=True)) for row in flows],
-                "rules": [dict(zip(map(str.lower, rule_names), row, strict=True)) for row in rules],
-            }
-        )
-        return
-    out.table(flow_names, flows)
-    if rules:
-        out.line("")
-        out.table(rule_names, rules)
-    out.line(f"{plan.name} ran for {shown_duration(seconds)}")
-
-
-def _period_ms(text: str) -> int:
-    try:
-        return duration_ms(text)
-    except ValueError as error:
-        raise Failure(f"--every {text}: {error}") from None

@@ -117,7 +117,7 @@ def run_triggered(plan: Plan, spark: SparkSession, watch: Watch, is_over: Callab
             run_once(plan, spark, flows=theirs, on_event=lambda event: _note(watch, event))
         ours = [flow for flow in plan.flows if not is_for_pipelines(flow.target)]
         if ours:
-            _run_queries(watch, Queries(plan, spark, ours, {"availableNow": True}), is_over)
+            _run_queries(watch, Queries(plan, spark, ours, {"availableNow": True}, on_error=watch.note_error), is_over)
         watch.wait_for_ends(REPORTS_LIMIT_S)
     finally:
         _silence(spark, listener)
@@ -129,7 +129,8 @@ def run_always(
     """Run until `is_over`; a batch begins as soon as the last is done, or every so often."""
     listener = _listening(spark, watch)
     try:
-        queries = Queries(plan, spark, plan.flows, {"processingTime": every or "0 seconds"})
+        trigger = {"processingTime": every or "0 seconds"}
+        queries = Queries(plan, spark, plan.flows, trigger, on_error=watch.note_error)
         _run_queries(watch, queries, is_over)
         watch.wait_for_ends(REPORTS_LIMIT_S)
     finally:
@@ -152,6 +153,8 @@ def _run_queries(watch: Watch, queries: Queries, is_over: Callable[[float], bool
 def _note(watch: Watch, event: Event) -> None:
     if event.flow is not None and event.state is not None:
         watch.note_state(event.flow, event.state)
+        if event.error is not None:
+            watch.note_error(event.flow, event.error)
 
 
 def _listening(spark: SparkSession, watch: Watch) -> Any:

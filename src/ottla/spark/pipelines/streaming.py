@@ -21,7 +21,7 @@ from ottla.spark.pipelines.declarative import PipelineFailed, patiently, shorten
 from ottla.spark.pipelines.frames import flow_frame, view_frame
 from ottla.spark.pipelines.operations import Flow, Target
 from ottla.spark.pipelines.plan import Plan
-from ottla.spark.running.stopping import stop_between_batches
+from ottla.spark.running.stopping import STOP_LIMIT_S, stop_between_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,12 +60,14 @@ class Queries:
         flows: Iterable[Flow],
         trigger: Mapping[str, Any],
         rest: Callable[[float], Any] = time.sleep,
+        on_error: Callable[[str, str], None] = lambda flow, error: None,
     ) -> None:
         self._plan = plan
         self._spark = spark
         self._flows = {flow.name: flow for flow in flows}
         self._trigger = dict(trigger)
         self._rest = rest
+        self._on_error = on_error
         self._failures: dict[str, int] = {}
         self.queries: dict[str, StreamingQuery] = {}
 
@@ -92,7 +94,9 @@ class Queries:
                 if (error := query.exception()) is None:
                     running.discard(name)
                     on_end(name, "completed")
-                elif not self._tried_again(name, query):
+                    continue
+                self._on_error(name, shortened(str(error)))
+                if not self._tried_again(name, query):
                     on_end(name, "failed")
                     raise PipelineFailed(f"{name}: {shortened(str(error))}")
 
@@ -106,10 +110,11 @@ class Queries:
         return True
 
     def stop(self) -> None:
-        """End all that still run."""
+        """End all that still run; together they have as long for their batches as one has."""
+        deadline = time.monotonic() + STOP_LIMIT_S
         for query in self.queries.values():
             if query.isActive:
-                stop_between_batches(query)
+                stop_between_batches(query, deadline - time.monotonic())
 
     def _begin(self, flow: Flow) -> None:
         """One after the other: Spark gives a Python source ten seconds to start, which is little when many do it."""

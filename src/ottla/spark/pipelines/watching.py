@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from ottla.light_dataclasses import dataclass, field
@@ -33,6 +34,10 @@ class FlowFigures:
     busy_s: float = 0.0
     behind: int | None = None
     late: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+    last_batch_ms: int | None = None
+    error: str | None = None
     rules: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
@@ -78,11 +83,20 @@ class Watch:
             figures.rows_in += int(progress.get("numInputRows") or 0)
             figures.busy_s += (progress.get("durationMs") or {}).get("triggerExecution", 0) / 1000
             figures.batches += 1
-            late = [each.get("numRowsDroppedByWatermark") or 0 for each in progress.get("stateOperators") or ()]
-            figures.late += sum(map(int, late))
+            operators = progress.get("stateOperators") or ()
+            figures.late += _total(operators, "numRowsDroppedByWatermark")
+            figures.state_rows = _total(operators, "numRowsTotal")
+            figures.state_bytes = _total(operators, "memoryUsedBytes")
+            figures.last_batch_ms = _ended_ms(progress)
             figures.behind = behind if behind is not None else figures.behind
             for name, row in (progress.get("observedMetrics") or {}).items():
                 _count(figures, name, row)
+
+    def note_error(self, flow: str, error: str) -> None:
+        """A flow has failed; it may be tried again."""
+        with self._lock:
+            if flow in self.flows:
+                self.flows[flow].error = error
 
     def note_end(self, query_id: str) -> None:
         """A query has ended; all its reports have come before."""
@@ -116,6 +130,19 @@ class Watch:
         """The states in a few words: "2 running, 1 completed"."""
         with self._lock:
             return _counted(figures.state for figures in self.flows.values())
+
+
+def _total(operators: Iterable[Mapping[str, Any]], name: str) -> int:
+    return sum(int(operator.get(name) or 0) for operator in operators)
+
+
+def _ended_ms(progress: Mapping[str, Any]) -> int | None:
+    """When the batch was done, by Spark's clock."""
+    begun = progress.get("timestamp")
+    if not begun:
+        return None
+    busy_ms = (progress.get("durationMs") or {}).get("triggerExecution", 0)
+    return int(datetime.fromisoformat(str(begun)).timestamp() * 1000) + int(busy_ms)
 
 
 def _count(figures: FlowFigures, name: str, row: Mapping[str, Any]) -> None:
