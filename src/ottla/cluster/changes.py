@@ -22,6 +22,7 @@ from ottla.cluster.model import (
     AclPattern,
     Broker,
     ConfigResource,
+    ControllerNode,
     Partition,
     QuotaEntity,
     ResourceType,
@@ -55,6 +56,13 @@ class UnregisterBroker:
     """A broker is gone for good."""
 
     broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterController:
+    """A controller is there, with these properties; it takes the place of an earlier registration."""
+
+    controller: ControllerNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +139,10 @@ class SetScramCredential:
 
 @dataclass(frozen=True, slots=True)
 class CreateAcl:
-    """An access rule holds."""
+    """An access rule holds. It has an id where the truth is a metadata log."""
 
     binding: AclBinding
+    id: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +172,7 @@ class AllocateProducerIds:
 Change: TypeAlias = (
     RegisterBroker
     | UnregisterBroker
+    | RegisterController
     | SetController
     | CreateTopic
     | RemoveTopic
@@ -222,6 +232,10 @@ def _unregister_broker(image: ClusterImage, change: UnregisterBroker) -> Cluster
     if change.broker_id not in image.brokers:
         raise IllegalChange(f"broker {change.broker_id} cannot go, it is not registered")
     return _next(image, brokers=image.brokers.without(change.broker_id))
+
+
+def _register_controller(image: ClusterImage, change: RegisterController) -> ClusterImage:
+    return _next(image, controllers=image.controllers.put(change.controller.id, change.controller))
 
 
 def _set_controller(image: ClusterImage, change: SetController) -> ClusterImage:
@@ -355,12 +369,23 @@ def _set_scram_credential(image: ClusterImage, change: SetScramCredential) -> Cl
 
 def _create_acl(image: ClusterImage, change: CreateAcl) -> ClusterImage:
     pattern, entry = change.binding
-    return _with_entries(image, pattern, {*image.acls.get(pattern, ()), entry})
+    image = _with_entries(image, pattern, {*image.acls.get(pattern, ()), entry})
+    if change.id is None:
+        return image
+    return replace(
+        image,
+        acl_ids=image.acl_ids.put(change.binding, change.id),
+        acls_by_id=image.acls_by_id.put(change.id, change.binding),
+    )
 
 
 def _remove_acl(image: ClusterImage, change: RemoveAcl) -> ClusterImage:
     pattern, entry = change.binding
-    return _with_entries(image, pattern, {*image.acls.get(pattern, ())} - {entry})
+    image = _with_entries(image, pattern, {*image.acls.get(pattern, ())} - {entry})
+    acl_id = image.acl_ids.get(change.binding)
+    if acl_id is None:
+        return image
+    return replace(image, acl_ids=image.acl_ids.without(change.binding), acls_by_id=image.acls_by_id.without(acl_id))
 
 
 def _with_entries(image: ClusterImage, pattern: AclPattern, entries: set[AclEntry]) -> ClusterImage:
@@ -386,6 +411,7 @@ def _allocate_producer_ids(image: ClusterImage, change: AllocateProducerIds) -> 
 _MOVES: Final[Mapping[type, Callable[[ClusterImage, Any], ClusterImage]]] = {
     RegisterBroker: _register_broker,
     UnregisterBroker: _unregister_broker,
+    RegisterController: _register_controller,
     SetController: _set_controller,
     CreateTopic: _create_topic,
     RemoveTopic: _remove_topic,

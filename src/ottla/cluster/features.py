@@ -16,7 +16,7 @@ from typing import Final
 
 from ottla.cluster.changes import Change, SetFeature
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import FeatureRange
+from ottla.cluster.model import METADATA_VERSION, FeatureRange
 from ottla.cluster.plan import FINE, Plan, repeated
 from ottla.errors import BrokerError, InvalidRequest, InvalidUpdateVersion
 from ottla.protocol.messages.update_features import (
@@ -25,7 +25,6 @@ from ottla.protocol.messages.update_features import (
     UpdateFeaturesRequest,
 )
 
-METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
 
 SUPPORTED: Final = (

@@ -6,7 +6,8 @@
    costs some ten microseconds and not a copy of everything.
 3. `change_number` counts the changes since the beginning; equal numbers of one cluster mean equal images. It is also
    the epoch of the finalized features, which clients want to grow.
-4. Look-ups are by name and by id and cost one dictionary access. The image is also the `ClusterView` of the
+4. Access rules have ids where the truth is a metadata log, which removes them by id; elsewhere `acl_ids` is empty.
+5. Look-ups are by name and by id and cost one dictionary access. The image is also the `ClusterView` of the
    coordinators: topic_id, topic_name, partition_count, topics.
 """
 
@@ -22,6 +23,7 @@ from ottla.cluster.model import (
     AclPattern,
     Broker,
     ConfigResource,
+    ControllerNode,
     Partition,
     QuotaEntity,
     ResourceType,
@@ -56,6 +58,7 @@ class ClusterImage:
     controller_epoch: int = 0
     next_producer_id: int = 0
     brokers: SharedMap[int, Broker] = field(default_factory=SharedMap)
+    controllers: SharedMap[int, ControllerNode] = field(default_factory=SharedMap)
     topics_by_name: SharedMap[str, Topic] = field(default_factory=SharedMap)
     names_by_id: SharedMap[bytes, str] = field(default_factory=SharedMap)
     colliding_names: SharedMap[str, tuple[str, ...]] = field(default_factory=SharedMap)
@@ -64,6 +67,8 @@ class ClusterImage:
     quotas: SharedMap[QuotaEntity, Mapping[str, float]] = field(default_factory=_quotas)
     scram_credentials: SharedMap[ScramKey, ScramCredential] = field(default_factory=SharedMap)
     acls: SharedMap[AclPattern, tuple[AclEntry, ...]] = field(default_factory=SharedMap)
+    acl_ids: SharedMap[AclBinding, bytes] = field(default_factory=SharedMap)
+    acls_by_id: SharedMap[bytes, AclBinding] = field(default_factory=SharedMap)
     stored_values: SharedMap[StoredKey, str] = field(default_factory=SharedMap, repr=False)
 
     # --- topics ---

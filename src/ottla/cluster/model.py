@@ -20,6 +20,8 @@ from ottla.protocol.access import AclOperation, AclPermission, AclResource, Patt
 from ottla.values import ZERO_UUID
 
 NO_LEADER: Final = -1
+METADATA_VERSION: Final = "metadata.version"
+"""The feature whose level says what is written down, and how."""
 
 # Ids that are no directory's, as in Kafka (KIP-858).
 MIGRATING_DIRECTORY: Final = ZERO_UUID
@@ -51,7 +53,8 @@ class FeatureRange(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Broker:
     """A broker that registered. Fenced: known, but not to be used. `lost_memory`: it may have less than what it had
-    acknowledged, because its machine went down (broker/cluster/memory_loss.py)."""
+    acknowledged, because its machine went down (broker/cluster/memory_loss.py). `incarnation_id` is another one with
+    every start. `cordoned_directories` get no new replicas; None where nobody has ever said."""
 
     id: int
     endpoints: tuple[Endpoint, ...]
@@ -62,6 +65,8 @@ class Broker:
     fenced: bool = False
     in_controlled_shutdown: bool = False
     lost_memory: bool = False
+    incarnation_id: bytes = ZERO_UUID
+    cordoned_directories: tuple[bytes, ...] | None = None
 
     @property
     def is_active(self) -> bool:
@@ -74,6 +79,17 @@ class Broker:
     def level_range(self, feature: str) -> FeatureRange:
         """What it understands of a feature; nothing above level 0 when it never heard of it."""
         return next((each for each in self.features if each.name == feature), FeatureRange(feature, 0, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerNode:
+    """A controller of the quorum that registered; one that may give orders, not the one that does."""
+
+    id: int
+    incarnation_id: bytes
+    endpoints: tuple[Endpoint, ...]
+    features: tuple[FeatureRange, ...] = ()
+    zk_migration_ready: bool = False
 
 
 @dataclass(frozen=True, slots=True)

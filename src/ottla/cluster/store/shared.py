@@ -24,6 +24,7 @@ from ottla.cluster.changes import (
     CreateTopic,
     IllegalChange,
     RegisterBroker,
+    RegisterController,
     RemoveAcl,
     RemoveTopic,
     SetController,
@@ -51,6 +52,7 @@ _OF_THE_CONTROLLER: Final = (
     ChangePartition,
     SetFeature,
     AllocateProducerIds,
+    RegisterController,
 )
 
 

@@ -1,0 +1,98 @@
+"""Batches of the metadata log: records, or control records, to bytes and back.
+
+1. A batch is one decision: all of it or nothing. It is never compressed, has no producer, and every record in it has
+   the time at which it was appended, as Kafka writes them.
+2. Reading proves the checksum first. A record that is not known, or is not whole, stops the reader: the error says at
+   which offset.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from ottla.errors import CorruptMessage, MalformedMessage
+from ottla.light_tuples import NamedTuple
+from ottla.protocol.metadata_log import MetadataRecord, UnknownMetadataRecord, decode_record
+from ottla.protocol.metadata_log.control import ControlMessage, decode_control, encode_control
+from ottla.records import BatchBuilder, RecordBatch, RecordStream
+from ottla.records.control import VERSION, read_control_type
+from ottla.storage.files import Buffer
+
+BATCH_BYTES_MAX: Final = 8 << 20
+"""Of one batch, as in Kafka."""
+_CONTROL_KEY: Final = struct.Struct(">hh")
+
+
+class MetadataBatch(NamedTuple):
+    """A batch that was read; one of `records` and `controls` is empty."""
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    timestamp_ms: int
+    records: tuple[MetadataRecord, ...]
+    controls: tuple[ControlMessage, ...]
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def data_batch(values: Iterable[bytes], *, base_offset: int, epoch: int, timestamp_ms: int) -> bytes:
+    """A batch of records as `encode_record` gives them."""
+    builder = _builder(base_offset, epoch, control=False)
+    for value in values:
+        builder.append(timestamp_ms, None, value)
+    batch: bytes = builder.close()
+    return batch
+
+
+def control_batch(messages: Iterable[ControlMessage], *, base_offset: int, epoch: int, timestamp_ms: int) -> bytes:
+    """A batch of control records."""
+    builder = _builder(base_offset, epoch, control=True)
+    for message in messages:
+        assert message.record_type is not None
+        builder.append(timestamp_ms, _CONTROL_KEY.pack(VERSION, message.record_type), encode_control(message))
+    batch: bytes = builder.close()
+    return batch
+
+
+def _builder(base_offset: int, epoch: int, *, control: bool) -> BatchBuilder:
+    return BatchBuilder(
+        base_offset=base_offset, leader_epoch=epoch, control=control, size_limit_bytes=2 * BATCH_BYTES_MAX
+    )
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_batches(data: Buffer) -> Iterator[MetadataBatch]:
+    """Every whole batch; what is cut off at the end is left out, as a fetch may cut it."""
+    for batch in RecordStream(data):
+        if not isinstance(batch, RecordBatch):
+            raise CorruptMessage("the metadata log has messages of a format before record batches")
+        yield read_batch(batch)
+
+
+def read_batch(batch: RecordBatch) -> MetadataBatch:
+    """A batch, proved and decoded."""
+    batch.check()
+    records: list[MetadataRecord] = []
+    controls: list[ControlMessage] = []
+    for offset, _, key, value, _ in batch.tuples():
+        try:
+            if batch.is_control:
+                controls.append(decode_control(read_control_type(key), value))
+            else:
+                records.append(decode_record(value)[0])
+        except (MalformedMessage, UnknownMetadataRecord) as error:
+            raise type(error)(f"at offset {offset} of the metadata log: {error.detail}") from None
+    return MetadataBatch(
+        batch.base_offset,
+        batch.last_offset,
+        batch.leader_epoch,
+        batch.max_timestamp_ms,
+        tuple(records),
+        tuple(controls),
+    )

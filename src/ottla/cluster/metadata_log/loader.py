@@ -1,0 +1,128 @@
+"""Batches of the metadata log to images: what is committed is read here, and nobody sees the middle of anything.
+
+    loader = MetadataLoader(cluster_id)
+    for _ in loader.load_snapshot(batches, end_offset=4711, epoch=3): ...    # or from nothing
+    if loader.add(batch): publish(loader.image)
+
+1. A batch is shown as a whole. Batches between a BeginTransactionRecord and its EndTransactionRecord are shown with
+   that, all at once; an AbortTransactionRecord drops them. Until then the image stays what it was.
+2. Batches come in the order of the log, without a gap; anything else is IllegalChange. Only committed ones may come:
+   what was shown cannot be taken back.
+3. `image.change_number` is the offset of the last record that is in the image: two images of one cluster with the same
+   number are equal, and brokers tell it with their heartbeats. `position` has its epoch and time besides, which a
+   snapshot of it is named by.
+4. Control records mean nothing here; voters and leaders are Raft's.
+5. A snapshot is loaded in steps, each bounded by STEP_RECORDS, and shown at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from ottla.cluster.changes import IllegalChange, apply_all
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.metadata_log.batches import MetadataBatch
+from ottla.cluster.metadata_log.reading import Replay
+from ottla.light_dataclasses import replace
+from ottla.light_tuples import NamedTuple
+from ottla.protocol.metadata_log import MetadataRecord
+from ottla.protocol.metadata_log.transactions import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
+
+STEP_RECORDS: Final = 500
+NOTHING_READ: Final = -1
+
+
+class Position(NamedTuple):
+    """The last record that is in an image: its offset, and epoch and time of its batch."""
+
+    offset: int = NOTHING_READ
+    epoch: int = 0
+    timestamp_ms: int = 0
+
+    @property
+    def end_offset(self) -> int:
+        return self.offset + 1
+
+
+class MetadataLoader:
+    """See above."""
+
+    def __init__(self, cluster_id: str) -> None:
+        self.image = ClusterImage(cluster_id, change_number=NOTHING_READ)
+        self.position = Position()
+        self._read = Position()
+        self._records: list[MetadataRecord] = []
+        self._in_transaction = False
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the log was read to the middle of a transaction: no time for a snapshot."""
+        return self._in_transaction
+
+    @property
+    def end_offset(self) -> int:
+        """What must come next."""
+        return self._read.end_offset
+
+    def add(self, batch: MetadataBatch) -> bool:
+        """Read one more batch; whether the image is another one then."""
+        if batch.base_offset != self.end_offset:
+            raise IllegalChange(f"the metadata log goes on at {batch.base_offset}; {self.end_offset} is the next one")
+        before = self.position
+        for offset, record in enumerate(batch.records, batch.base_offset):
+            self._take(record, Position(offset - 1, batch.epoch, batch.timestamp_ms))
+        self._read = Position(batch.last_offset, batch.epoch, batch.timestamp_ms)
+        if not self._in_transaction:
+            self._show(self._read)
+        return self.position != before
+
+    def _take(self, record: MetadataRecord, read: Position) -> None:
+        match record:
+            case BeginTransactionRecord():
+                if self._in_transaction:
+                    raise IllegalChange(f"a transaction begins at offset {read.end_offset} within another one")
+                if self._records:
+                    self._show(read)
+                self._in_transaction = True
+            case EndTransactionRecord() | AbortTransactionRecord():
+                if not self._in_transaction:
+                    raise IllegalChange(f"a transaction ends at offset {read.end_offset} that has not begun")
+                self._in_transaction = False
+                if isinstance(record, AbortTransactionRecord):
+                    self._records.clear()
+            case _:
+                self._records.append(record)
+
+    def _show(self, position: Position) -> None:
+        replay = Replay(self.image)
+        for record in self._records:
+            replay.add(record)
+        self._records.clear()
+        self.image = replace(apply_all(self.image, replay.changes()), change_number=position.offset)
+        self.position = position
+
+    # --- snapshots ----------------------------------------------------------------------------------------------------
+
+    def load_snapshot(self, batches: Iterable[MetadataBatch], *, end_offset: int, epoch: int) -> Iterator[None]:
+        """Forget everything and begin with a snapshot, in steps; it is shown after the last one."""
+        image = ClusterImage(self.image.cluster_id)
+        replay, timestamp_ms = Replay(image), 0
+        for batch in batches:
+            for first in range(0, len(batch.records), STEP_RECORDS):
+                for record in batch.records[first : first + STEP_RECORDS]:
+                    replay.add(record)
+                yield
+        changes = replay.changes()
+        while step := list(islice(changes, STEP_RECORDS)):
+            image = apply_all(image, step)
+            yield
+        self._records.clear()
+        self._in_transaction = False
+        self.position = self._read = Position(end_offset - 1, epoch, timestamp_ms)
+        self.image = replace(image, change_number=end_offset - 1)
