@@ -63,6 +63,7 @@ def test_a_pipeline_goes_on_where_it_was_and_bad_records_are_told_apart(broker: 
     assert dict(shouted[0].headers)["page"].decode() == first["page"]
     assert told["parts"] == passed
     assert told["rows"] == passed
+    assert "parts has batches up to" in told["foreign"], "another storage would write nothing there"
     assert told["partitions"] == ["page=p0", "page=p1", "page=p2"]
 
     dead = records(broker.bootstrap_servers, "dead")

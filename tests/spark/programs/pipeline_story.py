@@ -9,11 +9,13 @@ import json
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from ottla import Producer
 from ottla.spark.pipelines.connecting import open_session
 from ottla.spark.pipelines.declarative import PipelineFailed
+from ottla.spark.pipelines.file_logs import ForeignDirectory, refuse_foreign_directories
 from ottla.spark.pipelines.running import dry_run, load, run_always, run_triggered
 
 HERE, SERVERS = Path(sys.argv[1]), sys.argv[2]
@@ -85,7 +87,7 @@ def send(numbers: range) -> None:
 def failure(run: object) -> str:
     try:
         run()  # type: ignore[operator]
-    except PipelineFailed as error:
+    except (PipelineFailed, ForeignDirectory) as error:
         return str(error)
     return ""
 
@@ -121,6 +123,7 @@ def main() -> None:
         told["always"] = {name: [each.state, each.rows_in] for name, each in watch.flows.items()}
         told["parts"] = sorted(row.ms for row in spark.read.parquet(str(HERE / "parts")).collect())
         told["partitions"] = sorted(path.name for path in (HERE / "parts").glob("page=*"))
+        told["foreign"] = failure(lambda: refuse_foreign_directories(replace(plan, storage=str(HERE / "another"))))
         database = {"url": f"jdbc:derby:{HERE}/db", "dbtable": "clicks"}
         told["rows"] = sorted(row.ms for row in spark.read.format("jdbc").options(**database).load().collect())
         failing = load(written(FAILING, "failing.yml"), os.environ)

@@ -142,11 +142,13 @@ def _stop_at_eof(stop: threading.Event) -> None:
 
 
 def _prepare(options: argparse.Namespace, loaded: Loaded, plan: Plan) -> None:
-    """Topics, asked from here; when Spark runs elsewhere it may know other clusters than this machine does."""
+    """Directories and topics, seen from here; a Spark that runs elsewhere may know others than this machine."""
     if options.remote is not None:
         return
+    from ottla.spark.pipelines.file_logs import refuse_foreign_directories
     from ottla.spark.pipelines.topics import prepare_topics, wanted_topics
 
+    refuse_foreign_directories(plan)
     for cluster in wanted_topics(plan, loaded.graph):
         for topic in prepare_topics(cluster, create_read=options.create_topics):
             print(f"made the topic {topic}", file=sys.stderr)

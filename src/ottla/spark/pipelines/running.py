@@ -21,6 +21,7 @@ from ottla.spark.pipelines.checks import checked
 from ottla.spark.pipelines.declarative import Event, PipelineFailed, run_once
 from ottla.spark.pipelines.expectations import READABLE
 from ottla.spark.pipelines.faults import Lines, PipelineWrong
+from ottla.spark.pipelines.file_logs import refuse_foreign_directories
 from ottla.spark.pipelines.frames import view_frame
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.plan import Plan, make_plan
@@ -110,6 +111,7 @@ def dry_run(plan: Plan, spark: SparkSession) -> dict[str, str]:
 
 def run_triggered(plan: Plan, spark: SparkSession, watch: Watch, is_over: Callable[[float], bool]) -> None:
     """Work off what is there now, and end."""
+    refuse_foreign_directories(plan)
     listener = _listening(spark, watch)
     try:
         theirs = tuple(flow for flow in plan.flows if is_for_pipelines(flow.target))
@@ -127,6 +129,7 @@ def run_always(
     plan: Plan, spark: SparkSession, watch: Watch, is_over: Callable[[float], bool], every: str | None
 ) -> None:
     """Run until `is_over`; a batch begins as soon as the last is done, or every so often."""
+    refuse_foreign_directories(plan)
     listener = _listening(spark, watch)
     try:
         trigger = {"processingTime": every or "0 seconds"}
