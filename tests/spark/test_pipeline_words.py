@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.postgres import postgres
+from tests.postgres import why_not as no_postgres
 
-from ottla import Consumer, TopicPartition
+from ottla import Admin, Consumer, TopicPartition
+from ottla.client.admin.configs import ConfigResource, ConfigResourceType
 from ottla.testing import KafkaBroker
 
 pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
 pytest.importorskip("starlette", reason="the registry needs ottla[registry]")
 pytest.importorskip("fastavro")
 pytest.importorskip("jsonschema")
+psycopg = pytest.importorskip("psycopg", reason="needs ottla[postgres]")
 
+__all__ = ["postgres"]  # a fixture
 PROGRAM = Path(__file__).parent / "programs" / "pipeline_words.py"
 LIMIT_S = 900
-STORIES = ("formats",)
+STORIES = ("formats", "upserts")
 
 
 def committed(broker: KafkaBroker, topic: str) -> list[Any]:
@@ -38,11 +44,20 @@ def committed(broker: KafkaBroker, topic: str) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def told(registry_broker: KafkaBroker, registry_url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def address(request: pytest.FixtureRequest) -> str | None:
+    """A database for the stories, when this machine has one."""
+    return None if no_postgres() else f"jdbc:postgresql://{request.getfixturevalue('postgres')}/postgres?user=postgres"
+
+
+@pytest.fixture(scope="module")
+def told(
+    registry_broker: KafkaBroker, registry_url: str, address: str | None, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
     """What the stories told; one Spark runs all of them, because it takes ten seconds to start."""
     here = tmp_path_factory.mktemp("words")
     command = [sys.executable, str(PROGRAM), str(here), registry_broker.bootstrap_servers, registry_url, *STORIES]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    environment = {**os.environ, **({"POSTGRES": address} if address else {})}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, env=environment)
     log = here / "spark.log"
     assert done.returncode == 0, done.stderr[-3000:] + (log.read_text()[-2000:] if log.exists() else "")
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -71,3 +86,38 @@ def test_formats_of_a_registry_are_written_and_read_with_references_and_newer_sc
     headers = {name: value.decode() for name, value in dead.headers}
     assert headers["ottla.dead.reason"] == "the value is no protobuf of the schema"
     assert (headers["ottla.dead.topic"], headers["ottla.dead.offset"]) == ("orders-proto", "3"), "behind a marker"
+
+
+def test_rows_replace_what_their_key_had_in_a_topic(told: dict[str, Any], registry_broker: KafkaBroker) -> None:
+    def changelog(topic: str) -> list[tuple[str, Any]]:
+        found = [(record.key.decode(), record.value) for record in committed(registry_broker, topic)]
+        return [(key, None if value is None else json.loads(value).get("clicks")) for key, value in found]
+
+    last = changelog("upsert-last")
+    assert (sorted(last[:2]), sorted(last[2:], key=str)) == ([("a", 3), ("b", 2)], [("a", None), ("b", 20), ("c", 5)])
+    counted = changelog("upsert-counts")
+    assert (sorted(counted[:2]), sorted(counted[2:])) == ([("a", 4), ("b", 2)], [("a", 4), ("b", 22), ("c", 5)])
+    whole = [(record.key.decode(), record.value) for record in committed(registry_broker, "upsert-few")][1:]
+    now = [(key, None if value is None else json.loads(value)["clicks"]) for key, value in whole]
+    assert sorted(now[:3], key=str) == [("a", 4), ("b", 2), ("stranger", None)], "the first result replaces the topic's"
+    assert sorted(now[3:], key=str) == [("b", None), ("c", 5)], "b has vanished, and a is not written again"
+    with Admin(bootstrap_servers=registry_broker.bootstrap_servers) as admin:
+        (config,) = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, "upsert-last")]).values()
+    assert config["cleanup.policy"].value == "compact"
+
+
+def test_rows_replace_what_their_key_had_in_postgresql(told: dict[str, Any], address: str | None) -> None:
+    if (reason := no_postgres()) is not None:
+        pytest.skip(reason)
+    assert address is not None
+    with psycopg.connect(address.removeprefix("jdbc:")) as connection:
+        tables = {
+            name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=str)
+            for name in ("last_rows", "counted_rows", "whole_rows", "added_rows")
+        }
+        batches = connection.execute("SELECT batch FROM ottla_batches").fetchall()
+    assert tables["last_rows"] == [("b", 20, False), ("c", 5, False)]
+    assert tables["counted_rows"] == [("a", 4), ("b", 22), ("c", 5)]
+    assert tables["whole_rows"] == [("a", 4), ("c", 5)]
+    assert [row[:2] for row in tables["added_rows"]] == [("a", 0), ("a", 1), ("a", 3), ("b", 2), ("b", 20), ("c", 5)]
+    assert batches == [(1,)] * 4

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE, SERVERS, REGISTRY = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+POSTGRES = os.environ.get("POSTGRES")
 QUICK = {"spark.sql.shuffle.partitions": "2"}
 
 
@@ -111,7 +112,40 @@ def formats(spark: SparkSession) -> dict[str, Any]:
     return {"written": written, "read": ran(spark, "reading", READING)}
 
 
-STORIES: dict[str, Callable[[SparkSession], dict[str, Any]]] = {"formats": formats}
+UPSERTS = """
+sources:
+  clicks: {topic: upsert-clicks, format: json, schema: "user STRING, clicks INT, gone BOOLEAN"}
+steps:
+  counts: SELECT user, sum(clicks) AS clicks FROM clicks GROUP BY user
+  few: SELECT user, sum(clicks) AS clicks FROM clicks GROUP BY user HAVING sum(clicks) < 10
+sinks:
+  last: {from: clicks, topic: upsert-last, mode: update, key: user, delete: gone}
+  counted: {from: counts, topic: upsert-counts, mode: update, key: user}
+  whole: {from: few, topic: upsert-few, mode: complete, key: user}
+@TABLES@
+"""
+TABLES = """
+  last_rows: {from: clicks, jdbc: "@ADDRESS@", table: last_rows, mode: update, key: user, delete: gone}
+  counted_rows: {from: counts, jdbc: "@ADDRESS@", table: counted_rows, mode: update, key: user}
+  whole_rows: {from: few, jdbc: "@ADDRESS@", table: whole_rows, mode: complete, key: user}
+  added_rows: {from: clicks, jdbc: "@ADDRESS@", table: added_rows}
+"""
+
+
+def upserts(spark: SparkSession) -> dict[str, Any]:
+    """Rows that replace what their key had: in topics, and in tables when there is a PostgreSQL."""
+    text = UPSERTS.replace("@TABLES@", TABLES.replace("@ADDRESS@", POSTGRES) if POSTGRES else "")
+    make_topics("upsert-clicks", "upsert-few")
+    send("upsert-few", ("stranger", b"from before"))
+    told = []
+    for clicks in ([("a", 1), ("b", 2), ("a", 3)], [("b", 20), ("c", 5), ("a", None)]):
+        rows = [{"user": user, "clicks": count or 0, "gone": count is None} for user, count in clicks]
+        send("upsert-clicks", *[(str(row["user"]), row) for row in rows])
+        told.append(ran(spark, "upserts", text))
+    return {"runs": told}
+
+
+STORIES: dict[str, Callable[[SparkSession], dict[str, Any]]] = {"formats": formats, "upserts": upserts}
 
 
 def main() -> None:

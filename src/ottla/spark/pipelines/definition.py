@@ -26,6 +26,7 @@ from typing import Any, Final
 from ottla.spark.pipelines.words import word
 
 ACTIONS: Final = ("dead_letter", "drop", "fail")
+MODES: Final = ("append", "update", "complete")
 LATE: Final = ("count", "dead_letter", "drop")
 IN_TIME: Final = "in_time"
 BAD_RECORDS: Final = ("dead_letter", "drop", "fail")
@@ -135,7 +136,21 @@ class Sink:
 
     from_: str = word("the source or step whose records are written")
     topic: str | None = word("the topic", None)
-    key: str | None = word("SQL for the record's key; without it records have none", None)
+    mode: str = word(
+        "append: every row is written once, when it is final. update: a row that is new or has changed replaces what "
+        "its key had. complete: the whole result is compared with the last one; what has changed is written, and what "
+        "is gone is deleted",
+        "append",
+        choices=MODES,
+    )
+    key: str | None = word("SQL for the record's key (without it records have none); of a table: its key columns", None)
+    delete: str | None = word(
+        "a SQL condition: such a row deletes what its key had (in a topic by a tombstone, a record without a value)",
+        None,
+    )
+    order_by: str | None = word(
+        "SQL that says which of several rows of one key in a batch is the last (`_offset`, when the rows have it)", None
+    )
     value: str | None = word(
         "SQL for the record's value (all columns but those that say where a record came from, as JSON)",
         None,

@@ -11,11 +11,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from ottla.light_dataclasses import dataclass
+from ottla.spark.pipelines.databases import is_postgresql, shown_address
 from ottla.spark.pipelines.definition import Pipeline, Sink, Source, Step
 
 
@@ -99,13 +99,15 @@ def shown_source(source: Source) -> str:
 
 
 def shown_sink(sink: Sink) -> str:
+    how = {"append": "", "update": " by key", "complete": " by key, the whole result"}[sink.mode]
     if sink.topic is not None:
         at_least = sink.options.get("deliveryGuarantee") == "at-least-once"
         form = f" as {sink.format}" if sink.format is not None else ""
-        return f"topic {sink.topic}{form}, {'at least once' if at_least else 'exactly once'}"
+        return f"topic {sink.topic}{form}{how}, {'at least once' if at_least else 'exactly once'}"
     if sink.files is not None:
         return f"{sink.format or 'parquet'} files {sink.files}"
-    return f"table {sink.table} of {re.split('[?;]', str(sink.jdbc))[0]}, at least once"  # behind it may be a password
+    guarantee = "exactly once" if is_postgresql(sink) else "at least once"
+    return f"table {sink.table} of {shown_address(sink)}{how}, {guarantee}"
 
 
 def _extras(node: Source | Step) -> list[str]:

@@ -88,12 +88,27 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """How a batch is written by a function of ours, where Spark has no sink for it (batches.py).
+
+    The rows come with all their columns. `key` is SQL, each for one part; `record` makes records of a topic of them.
+    """
+
+    mode: str = "append"
+    key: tuple[str, ...] = ()
+    order: str | None = None
+    delete: str | None = None
+    record: tuple[Operation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """Where rows are written to."""
 
     format: str
     options: Mapping[str, str]
     partition_by: tuple[str, ...] = ()
+    batch: Batch | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import Final
 
 from ottla.light_dataclasses import dataclass
+from ottla.spark.pipelines.batches import POSTGRESQL, TOPICS
+from ottla.spark.pipelines.databases import is_postgresql, key_columns
 from ottla.spark.pipelines.dead_letters import dead_letters
 from ottla.spark.pipelines.definition import DeadLetters, Pipeline, Sink, Source, Step, Watermark
 from ottla.spark.pipelines.expectations import BROKEN, UNREADABLE, Rules
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.operations import (
+    Batch,
     Beginning,
     Call,
     Count,
@@ -41,7 +44,6 @@ from ottla.spark.pipelines.topic_columns import columns_of, is_decoded, unreadab
 from ottla.spark.pipelines.topic_formats import option_of, sink_options, source_options
 from ottla.spark.pipelines.topic_records import record_of
 
-TOPICS: Final = "ottla"
 SERVERS: Final = "kafka.bootstrap.servers"
 
 
@@ -194,12 +196,20 @@ class _Planner:
             options = {**self._topic_options(sink.bootstrap), "topic": sink.topic}
             options |= {"includeHeaders": "true"} if sink.headers else {}
             options |= sink_options(sink, self._pipeline, self._directory)
-            return Flow(name, sink.from_, record_of(sink), Target(TOPICS, {**options, **sink.options}))
+            options |= sink.options
+            if sink.mode == "append":
+                return Flow(name, sink.from_, record_of(sink), Target(TOPICS, options))
+            batch = Batch(sink.mode, (str(sink.key),), sink.order_by, None, record_of(sink))
+            return Flow(name, sink.from_, (), Target(TOPICS, options, batch=batch))
         if sink.files is not None:
             options = {**sink.options, "path": self._path(sink.files)}
             return Flow(name, sink.from_, (), Target(sink.format or "parquet", options, sink.partition_by))
+        if is_postgresql(sink):
+            options = {**sink.options, "url": str(sink.jdbc), "table": str(sink.table)}
+            batch = Batch(sink.mode, key_columns(sink), sink.order_by, sink.delete)
+            return Flow(name, sink.from_, (), Target(POSTGRESQL, options, batch=batch))
         options = {**sink.options, "url": str(sink.jdbc), "dbtable": str(sink.table)}
-        return Flow(name, sink.from_, (), Target("jdbc", options))
+        return Flow(name, sink.from_, (), Target("jdbc", options, batch=Batch()))
 
     def _topic_options(self, servers: str | None) -> dict[str, str]:
         named = {f"kafka.{name}": value for name, value in self._pipeline.kafka.items()}

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ottla.spark.pipelines.definition import FILE_SINK_FORMATS, TOPIC_SINK_FORMATS, Pipeline, Sink
+from ottla.spark.pipelines.databases import database_faults
+from ottla.spark.pipelines.definition import (
+    FILE_SINK_FORMATS,
+    REGISTERED_FORMATS,
+    TOPIC_SINK_FORMATS,
+    Pipeline,
+    Sink,
+)
 from ottla.spark.pipelines.faults import Fault, Place, nearest
 from ottla.spark.pipelines.places import is_topic_name
 from ottla.spark.pipelines.topic_formats import format_faults
@@ -15,7 +22,6 @@ FORMATS: Final = {"topic": TOPIC_SINK_FORMATS, "files": FILE_SINK_FORMATS, "jdbc
 # The words that belong to one kind of place only.
 _BELONGS: Final = {
     "topic": (
-        "key",
         "value",
         "headers",
         "partitions",
@@ -49,10 +55,31 @@ def sink_faults(sink: Sink, pipeline: Pipeline, directory: Path, place: Place) -
         yield Fault((*place, "format"), _cannot(said[0], sink.format))
     elif sink.topic is not None:
         yield from (Fault((*place, word), sentence) for word, sentence in format_faults(sink, pipeline, directory))
-    if sink.jdbc is not None and sink.table is None:
-        yield Fault(place, "a database needs a table")
-    if sink.jdbc is not None and not sink.jdbc.startswith("jdbc:"):
-        yield Fault((*place, "jdbc"), f"{sink.jdbc!r} is no address; it begins with jdbc:")
+    if sink.jdbc is not None:
+        yield from (Fault((*place, word), sentence) for word, sentence in database_faults(sink))
+    yield from (Fault((*place, word), sentence) for word, sentence in _key_faults(sink, said[0]))
+
+
+def _key_faults(sink: Sink, kind: str) -> Iterator[tuple[str, str]]:
+    """What belongs together where rows replace others."""
+    if kind == "files":
+        for word in ("key", "delete", "order_by"):
+            if getattr(sink, word) is not None:
+                yield word, "this is for topic and jdbc: rows in files are not replaced"
+        if sink.mode != "append":
+            yield "mode", "files are only appended to; say append, or write a topic or a table of PostgreSQL"
+        return
+    if sink.key is None and (sink.mode != "append" or sink.delete is not None):
+        word = "mode" if sink.mode != "append" else "delete"
+        yield word, "rows replace and delete what their key had: say key"
+    if sink.order_by is not None and sink.mode == "append":
+        yield "order_by", "this is for mode: update, where the last row of a key counts"
+    if sink.delete is not None and sink.mode == "complete":
+        yield "delete", "a complete result deletes what it does not have any more; filter the rows in a step instead"
+    if sink.mode == "complete" and sink.key_format in REGISTERED_FORMATS:
+        yield "key_format", "a complete result is compared by its keys as text; say string, or use mode: update"
+    if kind == "jdbc" and sink.mode == "append" and sink.key is not None:
+        yield "key", "this is for mode: update and complete; append adds rows to the table as they are"
 
 
 def _cannot(kind: str, name: str) -> str:

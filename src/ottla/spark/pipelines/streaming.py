@@ -2,11 +2,10 @@
 
 1. A flow's progress is where Spark's pipelines keep it (<storage>/_checkpoints/<target>/<flow>/<version>): a pipeline
    may run once today and all the time tomorrow, and goes on where it was.
-2. Spark's pipelines have no sink for databases and none for files in subdirectories. Flows to these run here also when
-   the pipeline runs once, with Trigger.AvailableNow.
+2. Spark's pipelines have no sink for databases, none for files in subdirectories, and no result that replaces an older
+   one (batches.py). Flows to these run here also when the pipeline runs once, with Trigger.AvailableNow.
 3. A flow that fails is tried again, twice as in Spark's pipelines; then the others are stopped, and PipelineFailed
    says the error.
-4. A database gets every row at least once: a batch that was cut short by a crash is written again.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.spark.pipelines.batches import batch_writer
 from ottla.spark.pipelines.declarative import PipelineFailed, patiently, shortened
 from ottla.spark.pipelines.frames import flow_frame, view_frame
 from ottla.spark.pipelines.operations import Flow, Target
@@ -24,7 +24,7 @@ from ottla.spark.pipelines.plan import Plan
 from ottla.spark.running.stopping import STOP_LIMIT_S, stop_between_batches
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOOK_EVERY_S: Final = 0.5
@@ -32,12 +32,11 @@ BEGIN_LIMIT_S: Final = 15.0
 BEGIN_LOOK_S: Final = 0.2
 RETRY_LIMIT: Final = 2
 RETRY_AFTER_S: Final = 2.0
-_DATABASE: Final = "jdbc"
 
 
 def is_for_pipelines(target: Target) -> bool:
     """Whether Spark's own pipelines have such a sink."""
-    return target.format != _DATABASE and not target.partition_by
+    return target.batch is None and not target.partition_by
 
 
 def checkpoint_of(storage: str, flow: str) -> str:
@@ -138,15 +137,9 @@ class Queries:
         writer = flow_frame(self._spark, flow).writeStream.queryName(flow.name)
         writer = writer.option("checkpointLocation", checkpoint_of(self._plan.storage, flow.name))
         writer = writer.trigger(**self._trigger)
-        if flow.target.format == _DATABASE:
-            return writer.foreachBatch(_into_database(dict(flow.target.options))).start()
+        if flow.target.batch is not None:
+            mode, write = flow.target.batch.mode, batch_writer(flow, checkpoint_of(self._plan.storage, flow.name))
+            return writer.outputMode(mode).foreachBatch(write).start()
         if flow.target.partition_by:
             writer = writer.partitionBy(*flow.target.partition_by)
         return writer.format(flow.target.format).options(**flow.target.options).start()
-
-
-def _into_database(options: dict[str, str]) -> Callable[[DataFrame, int], None]:
-    def write(rows: DataFrame, batch_id: int) -> None:
-        rows.write.format(_DATABASE).options(**options).mode("append").save()
-
-    return write

@@ -4,7 +4,7 @@
    when that is asked for, because a wrong name should not pass for an empty topic. A cluster that does not answer is an
    error within a second, not after minutes of Spark's attempts.
 2. A sink's topic that is not there is made, with as many partitions as the pipeline says, else as many as the cluster
-   gives.
+   gives, and compacted when its records replace older ones.
 3. All this is asked from here. When Spark runs elsewhere (Connect), its network may know other clusters than ours: then
    nobody is asked.
 """
@@ -18,16 +18,18 @@ from ottla.client.admin.admin import Admin
 from ottla.client.admin.topics import NewTopic
 from ottla.errors import OttlaError
 from ottla.light_dataclasses import dataclass, field
+from ottla.spark.pipelines.batches import TOPICS
 from ottla.spark.pipelines.faults import Fault, nearest
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.operations import Read
-from ottla.spark.pipelines.plan import TOPICS, Plan
+from ottla.spark.pipelines.plan import Plan
 from ottla.spark.sink.options import SinkOptions
 from ottla.spark.source.options import SourceOptions
 from ottla.spark.tokens.clusters import parse_clusters
 
 ASK_LIMIT_S: Final = 10.0
 SERVERS: Final = "bootstrap.servers"
+_COMPACTED: Final = {"cleanup.policy": "compact"}
 
 
 class TopicMissing(OttlaError):
@@ -40,7 +42,7 @@ class ClusterTopics:
 
     settings: Mapping[str, object]
     read: set[str] = field(default_factory=set)
-    written: dict[str, int | None] = field(default_factory=dict)
+    written: dict[str, NewTopic] = field(default_factory=dict)
 
 
 def wanted_topics(plan: Plan, graph: Graph) -> list[ClusterTopics]:
@@ -52,13 +54,14 @@ def wanted_topics(plan: Plan, graph: Graph) -> list[ClusterTopics]:
             settings = _asking(plan, parsed.client_settings("admin"))
             cluster = clusters.setdefault(str(settings[SERVERS]), ClusterTopics(settings))
             cluster.read.update(read.options["subscribe"].split(","))
-    partitions = dict(_partitions(graph))
+    made = {topic.name: topic for topic in _new_topics(graph)}
     for flow in plan.flows:
         if flow.target.format == TOPICS:
             options = SinkOptions.parse(flow.target.options, streaming=True)
             settings = _asking(plan, options.client_settings("admin"))
             cluster = clusters.setdefault(str(settings[SERVERS]), ClusterTopics(settings))
-            cluster.written[flow.target.options["topic"]] = partitions.get(flow.target.options["topic"])
+            topic = flow.target.options["topic"]
+            cluster.written[topic] = made.get(topic, NewTopic(topic))  # the options may name another one
     return list(clusters.values())
 
 
@@ -92,13 +95,15 @@ def _reads(plan: Plan) -> Iterator[tuple[str, Read]]:
             yield view.name.partition("__")[0], view.beginning
 
 
-def _partitions(graph: Graph) -> Iterator[tuple[str, int | None]]:
+def _new_topics(graph: Graph) -> Iterator[NewTopic]:
+    """The topics of sinks as they are made: those whose records replace older ones keep the last of each key."""
     for sink in graph.pipeline.sinks.values():
         if sink.topic is not None:
-            yield sink.topic, sink.partitions
+            is_changelog = sink.mode != "append" or sink.delete is not None
+            yield NewTopic(sink.topic, sink.partitions, configs=_COMPACTED if is_changelog else {})
     letters = graph.pipeline.dead_letters
     if letters is not None and letters.topic is not None:
-        yield letters.topic, letters.partitions
+        yield NewTopic(letters.topic, letters.partitions)
 
 
 def prepare_topics(wanted: ClusterTopics, *, create_read: bool = False) -> list[str]:
@@ -113,7 +118,7 @@ def prepare_topics(wanted: ClusterTopics, *, create_read: bool = False) -> list[
             raise TopicMissing(missing_topics(read, there, str(wanted.settings[SERVERS])))
         made = sorted({*wanted.written, *read} - there)
         if made:
-            admin.create_topics([_new(topic, wanted.written.get(topic)) for topic in made], timeout=ASK_LIMIT_S)
+            admin.create_topics([wanted.written.get(topic, topic) for topic in made], timeout=ASK_LIMIT_S)
     return made
 
 
@@ -122,7 +127,3 @@ def missing_topics(missing: Sequence[str], there: Collection[str], servers: str)
     near = nearest(missing[0], there) if len(missing) == 1 else ""
     commands = "; ".join(f"ottla topic create {topic} -b {servers}" for topic in missing)
     return f"{', '.join(missing)} at {servers}{near} ({commands})"
-
-
-def _new(topic: str, partitions: int | None) -> NewTopic | str:
-    return topic if partitions is None else NewTopic(topic, partitions)

@@ -77,7 +77,7 @@ def test_a_good_pipeline_is_a_graph_in_order():
          "there is no source or step 'cliks'; did you mean 'clicks'?"),
         (made(sinks={"o": Sink(from_="clicks")}), "a sink has one of topic, files and jdbc, not none"),
         (made(sinks={"o": Sink(from_="clicks", files="x", key="k")}),
-         "sinks.o.key: this is for topic, and the sink has files"),
+         "sinks.o.key: this is for topic and jdbc: rows in files are not replaced"),
         (made(sinks={"o": Sink(from_="clicks", jdbc="jdbc:x")}), "a database needs a table"),
         (made(sinks={"o": Sink(from_="clicks", jdbc="postgres://x", table="t")}), "it begins with jdbc:"),
         (made(sinks={"o": Sink(from_="pages", topic="t")}), "comes only from sources that are read whole"),

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ottla import Admin
+from ottla import Admin, NewTopic
 from ottla.cli.main import main
 from ottla.cli.output import FAILED, OK
 from ottla.spark.pipelines.definition import SECTIONS
@@ -84,7 +84,9 @@ def test_a_topic_that_is_not_there_comes_with_the_command_that_makes_it(project,
 
 
 def test_topics_that_are_read_are_made_when_it_is_asked_for(kafka_broker):
-    wanted = ClusterTopics({"bootstrap.servers": kafka_broker.bootstrap_servers}, {"read-a"}, {"written-a": 3})
+    wanted = ClusterTopics(
+        {"bootstrap.servers": kafka_broker.bootstrap_servers}, {"read-a"}, {"written-a": NewTopic("written-a", 3)}
+    )
     with pytest.raises(TopicMissing):
         prepare_topics(wanted)
     assert prepare_topics(wanted, create_read=True) == ["read-a", "written-a"]

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.spark.pipelines.checks import checked
 from ottla.spark.pipelines.definition import DeadLetters, Expectation, Pipeline, Sink, Source, Step, Watermark
-from ottla.spark.pipelines.operations import Call, Count, Dataset, Pack, Query, Read, Select, Where
+from ottla.spark.pipelines.operations import Batch, Call, Count, Dataset, Pack, Query, Read, Select, Where
 from ottla.spark.pipelines.plan import make_plan
 
 HERE = Path("/pipelines")
@@ -266,3 +266,25 @@ def test_what_a_sink_writes_by_a_schema_reaches_it_as_columns():
     assert (options["avro"]["keyFormat"], options["avro"]["schemaRegistryUrl"]) == ("avro", "http://r")
     assert options["proto"]["valueMessage"] == "Click"
     assert options["json"]["valueSchema"] == '{"type": "object"}'
+
+
+def test_a_sink_that_replaces_rows_makes_its_records_batch_by_batch():
+    sinks = {
+        "changed": Sink(from_="c", topic="a", mode="update", key="user", delete="gone", order_by="at"),
+        "added": Sink(from_="c", topic="b", key="user", delete="gone"),
+        "rows": Sink(from_="c", jdbc="jdbc:postgresql://h/db", table="s.t", mode="complete", key="user, page"),
+    }
+    plan = planned(sources={"c": Source(topic="c")}, sinks=sinks)
+    changed, added, rows = (flow(plan, name) for name in sinks)
+    assert changed.operations == ()
+    assert changed.target.batch is not None
+    assert changed.target.batch == Batch("update", ("user",), "at", None, changed.target.batch.record)
+    pack, record = changed.target.batch.record
+    assert isinstance(pack, Pack)
+    assert pack.beside == ("(user) AS key", "(gone) AS _ottla_is_deleted")
+    written = "IF(_ottla_is_deleted, NULL, CAST(to_json(_ottla_row) AS BINARY)) AS value"
+    assert record == Select(("CAST(CAST(key AS STRING) AS BINARY) AS key", written))
+    assert (added.operations, added.target.batch) == ((pack, record), None), "Spark's own pipelines write tombstones"
+    assert rows.target.format == "postgresql"
+    assert rows.target.batch == Batch("complete", ("user", "page"))
+    assert rows.target.options == {"url": "jdbc:postgresql://h/db", "table": "s.t"}

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from ottla import NewTopic
 from ottla.spark.pipelines.checks import checked
 from ottla.spark.pipelines.declarative import Event, parsed_event, shortened
 from ottla.spark.pipelines.definition import DeadLetters, Expectation, Pipeline, Sink, Source
 from ottla.spark.pipelines.faults import PipelineWrong
-from ottla.spark.pipelines.operations import Target
+from ottla.spark.pipelines.operations import Batch, Target
 from ottla.spark.pipelines.plan import make_plan
 from ottla.spark.pipelines.running import Loaded, find_file, load
 from ottla.spark.pipelines.streaming import checkpoint_of, is_for_pipelines
@@ -84,15 +85,16 @@ def test_progress_is_where_sparks_pipelines_keep_it(tmp_path):
 
 def test_databases_and_subdirectories_are_not_for_sparks_pipelines():
     assert is_for_pipelines(Target("ottla", {}))
-    assert not is_for_pipelines(Target("jdbc", {}))
+    assert not is_for_pipelines(Target("ottla", {}, batch=Batch("update", ("user",))))
+    assert not is_for_pipelines(Target("jdbc", {}, batch=Batch()))
     assert not is_for_pipelines(Target("parquet", {}, ("day",)))
 
 
 def test_topics_are_wanted_by_cluster():
     clusters = wanted_topics(loaded().plan("host:9092"), loaded().graph)
     assert [(str(each.settings["bootstrap.servers"]), each.read, each.written) for each in clusters] == [
-        ("host:9092", {"clicks"}, {"counts": 4}),
-        ("other:9092", set(), {"dead": None}),
+        ("host:9092", {"clicks"}, {"counts": NewTopic("counts", 4)}),
+        ("other:9092", set(), {"dead": NewTopic("dead")}),
     ]
 
 
