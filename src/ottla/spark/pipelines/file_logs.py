@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from ottla.errors import OttlaError
+from ottla.spark.pipelines.batches import TOPICS
 from ottla.spark.pipelines.operations import Flow
-from ottla.spark.pipelines.plan import TOPICS, Plan
+from ottla.spark.pipelines.plan import Plan
 from ottla.spark.pipelines.streaming import checkpoint_of
 
 LIST: Final = "_spark_metadata"

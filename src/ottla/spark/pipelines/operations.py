@@ -94,7 +94,6 @@ class Batch:
     The rows come with all their columns. `key` is SQL, each for one part; `record` makes records of a topic of them.
     """
 
-    mode: str = "append"
     key: tuple[str, ...] = ()
     order: str | None = None
     delete: str | None = None
@@ -103,11 +102,12 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where rows are written to."""
+    """Where rows are written to; `mode` is Spark's: append, update or complete."""
 
     format: str
     options: Mapping[str, str]
     partition_by: tuple[str, ...] = ()
+    mode: str = "append"
     batch: Batch | None = None
 
 

@@ -199,15 +199,15 @@ class _Planner:
             options |= sink.options
             if sink.mode == "append":
                 return Flow(name, sink.from_, record_of(sink), Target(TOPICS, options))
-            batch = Batch(sink.mode, (str(sink.key),), sink.order_by, None, record_of(sink))
-            return Flow(name, sink.from_, (), Target(TOPICS, options, batch=batch))
+            batch = Batch((str(sink.key),), sink.order_by, None, record_of(sink))
+            return Flow(name, sink.from_, (), Target(TOPICS, options, mode=sink.mode, batch=batch))
         if sink.files is not None:
             options = {**sink.options, "path": self._path(sink.files)}
             return Flow(name, sink.from_, (), Target(sink.format or "parquet", options, sink.partition_by))
         if is_postgresql(sink):
             options = {**sink.options, "url": str(sink.jdbc), "table": str(sink.table)}
-            batch = Batch(sink.mode, key_columns(sink), sink.order_by, sink.delete)
-            return Flow(name, sink.from_, (), Target(POSTGRESQL, options, batch=batch))
+            batch = Batch(key_columns(sink), sink.order_by, sink.delete)
+            return Flow(name, sink.from_, (), Target(POSTGRESQL, options, mode=sink.mode, batch=batch))
         options = {**sink.options, "url": str(sink.jdbc), "dbtable": str(sink.table)}
         return Flow(name, sink.from_, (), Target("jdbc", options, batch=Batch()))
 

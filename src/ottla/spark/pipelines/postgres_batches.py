@@ -48,7 +48,7 @@ class PostgresBatches:
         assert batch is not None, "the plan says so"
         if self.query_id is None:
             self.query_id = self.checkpoint.query_id(rows)
-        if batch.mode != "append":
+        if self.target.mode != "append":
             rows = latest_of_keys(rows, [f"`{name}`" for name in batch.key], batch.order)
         fields = [field for field in rows.schema.fields if field.name not in ORIGIN]
         table = Table(
@@ -58,7 +58,7 @@ class PostgresBatches:
         )
         with connected(self.target.options) as connection:
             lines = rows.selectExpr(*selected(table, batch.delete)).toLocalIterator
-            write(connection, table, batch.mode, lines, f"{self.flow}-{self.query_id}", batch_id)
+            write(connection, table, self.target.mode, lines, f"{self.flow}-{self.query_id}", batch_id)
 
 
 def connected(options: Mapping[str, str]) -> Connection[Any]:

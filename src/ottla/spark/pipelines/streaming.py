@@ -136,10 +136,9 @@ class Queries:
     def _started(self, flow: Flow) -> StreamingQuery:
         writer = flow_frame(self._spark, flow).writeStream.queryName(flow.name)
         writer = writer.option("checkpointLocation", checkpoint_of(self._plan.storage, flow.name))
-        writer = writer.trigger(**self._trigger)
+        writer = writer.outputMode(flow.target.mode).trigger(**self._trigger)
         if flow.target.batch is not None:
-            mode, write = flow.target.batch.mode, batch_writer(flow, checkpoint_of(self._plan.storage, flow.name))
-            return writer.outputMode(mode).foreachBatch(write).start()
+            return writer.foreachBatch(batch_writer(flow, checkpoint_of(self._plan.storage, flow.name))).start()
         if flow.target.partition_by:
             writer = writer.partitionBy(*flow.target.partition_by)
         return writer.format(flow.target.format).options(**flow.target.options).start()

@@ -43,7 +43,7 @@ class TopicBatches:
         assert batch is not None, "the plan says so"
         latest = latest_of_keys(rows, batch.key, batch.order)
         records = operated(latest, batch.record)
-        if batch.mode != "complete":
+        if self.target.mode != "complete":
             self._write(records, batch_id)
             return
         now = records.where("value IS NOT NULL").persist()

@@ -278,7 +278,7 @@ def test_a_sink_that_replaces_rows_makes_its_records_batch_by_batch():
     changed, added, rows = (flow(plan, name) for name in sinks)
     assert changed.operations == ()
     assert changed.target.batch is not None
-    assert changed.target.batch == Batch("update", ("user",), "at", None, changed.target.batch.record)
+    assert changed.target.batch == Batch(("user",), "at", None, changed.target.batch.record)
     pack, record = changed.target.batch.record
     assert isinstance(pack, Pack)
     assert pack.beside == ("(user) AS key", "(gone) AS _ottla_is_deleted")
@@ -286,5 +286,6 @@ def test_a_sink_that_replaces_rows_makes_its_records_batch_by_batch():
     assert record == Select(("CAST(CAST(key AS STRING) AS BINARY) AS key", written))
     assert (added.operations, added.target.batch) == ((pack, record), None), "Spark's own pipelines write tombstones"
     assert rows.target.format == "postgresql"
-    assert rows.target.batch == Batch("complete", ("user", "page"))
+    assert rows.target.batch == Batch(("user", "page"))
+    assert (changed.target.mode, added.target.mode, rows.target.mode) == ("update", "append", "complete")
     assert rows.target.options == {"url": "jdbc:postgresql://h/db", "table": "s.t"}

@@ -85,7 +85,7 @@ def test_progress_is_where_sparks_pipelines_keep_it(tmp_path):
 
 def test_databases_and_subdirectories_are_not_for_sparks_pipelines():
     assert is_for_pipelines(Target("ottla", {}))
-    assert not is_for_pipelines(Target("ottla", {}, batch=Batch("update", ("user",))))
+    assert not is_for_pipelines(Target("ottla", {}, batch=Batch(("user",))))
     assert not is_for_pipelines(Target("jdbc", {}, batch=Batch()))
     assert not is_for_pipelines(Target("parquet", {}, ("day",)))
 

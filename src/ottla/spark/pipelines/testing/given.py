@@ -21,9 +21,10 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.spark.pipelines.batches import TOPICS
 from ottla.spark.pipelines.faults import PipelineWrong
 from ottla.spark.pipelines.operations import Flow, Read, Target, View
-from ottla.spark.pipelines.plan import TOPICS, Plan
+from ottla.spark.pipelines.plan import Plan
 from ottla.spark.pipelines.testing.cases import Given
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def plan_of_test(
     `rows_of`."""
     views = tuple(_view(view, batches, place) for view in plan.views)
     wanted = [flow for flow in plan.flows if flow.name in sinks or flow.dead_letters_of is not None]
-    flows = [dataclasses.replace(flow, target=_in_memory(flow.target)) for flow in wanted]
+    flows = [_in_memory(flow) for flow in wanted]
     flows += [Flow(table_of(name), name, (), MEMORY) for name in rows_of]
     settings = {**plan.settings, **SETTINGS}
     return dataclasses.replace(plan, storage=str(place / "storage"), views=views, flows=tuple(flows), settings=settings)
@@ -55,8 +56,10 @@ def table_of(dataset: str) -> str:
     return f"{dataset}__rows"
 
 
-def _in_memory(target: Target) -> Target:
-    return dataclasses.replace(target, format=MEMORY.format, options={}, partition_by=())
+def _in_memory(flow: Flow) -> Flow:
+    """The rows or records of a flow; of one that replaces rows all that it would write in turn."""
+    operations = flow.target.batch.record if flow.target.batch is not None else flow.operations
+    return dataclasses.replace(flow, operations=operations, target=dataclasses.replace(MEMORY, mode=flow.target.mode))
 
 
 def _view(view: View, batches: Sequence[Mapping[str, Given]], place: Path) -> View:
