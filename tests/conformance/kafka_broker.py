@@ -58,14 +58,18 @@ class KafkaBroker:
         self.data = data
         self.log = scratch / "broker.log"
         self.properties = scratch / "broker.properties"
-        self.port, controller_port = _free_ports(2)
+        self.port, self.controller_port = _free_ports(2)
         self._process: subprocess.Popen[bytes] | None = None
-        text = PROPERTIES.format(port=self.port, controller_port=controller_port, data=data)
+        text = PROPERTIES.format(port=self.port, controller_port=self.controller_port, data=data)
         self.properties.write_text(text + settings)
 
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def bootstrap_controller(self) -> str:
+        return f"127.0.0.1:{self.controller_port}"
 
     def format(self) -> None:
         """Make the data directory one of our cluster."""

@@ -914,6 +914,9 @@ CRAFTED: Mapping[str, Sequence[Crafted] | str] = {
         )
         for user in ("bob", "admin")
     ],
+    "Vote": "for controllers only: no broker serves it",
+    "BeginQuorumEpoch": "for controllers only: no broker serves it",
+    "EndQuorumEpoch": "for controllers only: no broker serves it",
     "DescribeQuorum": "a list of topics: the generic ones have it long",
     "AlterPartition": "for brokers only: a broker alone does not serve it",
     "UpdateFeatures": [
@@ -931,6 +934,7 @@ CRAFTED: Mapping[str, Sequence[Crafted] | str] = {
         for user in ("bob", "admin")
     ],
     "Envelope": "for brokers only: a broker alone does not serve it",
+    "FetchSnapshot": "for controllers only: no broker serves it",
     "DescribeCluster": "a flag and a number",
     "DescribeProducers": [
         one(
@@ -938,6 +942,8 @@ CRAFTED: Mapping[str, Sequence[Crafted] | str] = {
             lambda _: made("DescribeProducers", topics=[{"name": RECORDS, "partition_indexes": [0] * 19_000}]),
         )
     ],
+    "BrokerRegistration": "for controllers only: no broker serves it",
+    "BrokerHeartbeat": "for controllers only: no broker serves it",
     "UnregisterBroker": "a number",
     "DescribeTransactions": [
         one("one id 19,000 times", lambda _: made("DescribeTransactions", transactional_ids=["bob-000001"] * 19_000))
@@ -953,8 +959,10 @@ CRAFTED: Mapping[str, Sequence[Crafted] | str] = {
             ),
         )
     ],
+    "ControllerRegistration": "for controllers only: no broker serves it",
     "GetTelemetrySubscriptions": "an id: what a client calls itself stands in ApiVersions and in the header",
     "PushTelemetry": TELEMETRY,
+    "AssignReplicasToDirs": "for controllers only: no broker serves it",
     "ListConfigResources": [
         one(
             "all kinds",
@@ -1028,6 +1036,9 @@ CRAFTED: Mapping[str, Sequence[Crafted] | str] = {
             ),
         )
     ],
+    "AddRaftVoter": "for controllers only: no broker serves it",
+    "RemoveRaftVoter": "for controllers only: no broker serves it",
+    "UpdateRaftVoter": "for controllers only: no broker serves it",
     "InitializeShareGroupState": "for brokers only, and refused by the rights: the generic ones have it long",
     "ReadShareGroupState": "for brokers only, and refused by the rights: the generic ones have it long",
     "WriteShareGroupState": "for brokers only, and refused by the rights: the generic ones have it long",

@@ -148,8 +148,7 @@ def test_the_header_of_an_answer_has_the_same_limits() -> None:
 
 
 def test_every_api_asked_for_is_in_the_table() -> None:
-    asked = {*range(52), *range(55, 59), 60, 61, *range(64, 70), 71, 72, *range(74, 80), *range(83, 93)}
-    assert set(APIS) == asked
+    assert list(APIS) == list(range(93))
     assert APIS_BY_NAME["Produce"] is APIS[0]
     for api in APIS.values():
         assert api.request.versions == api.response.versions == api.versions

@@ -3,8 +3,9 @@
     DELETE_TOPIC = Need(AclOperation.DELETE, AclResource.TOPIC, Refused.ENTRY)
     SERVES = Served(DeleteRecordsRequest, needs=(DELETE_TOPIC,))
 
-1. What has a handler file is served and advertised, nothing else. Files in handlers/between_brokers/ are served by
-   members of a cluster only, and only to brokers; finding that out costs no import.
+1. What has a handler file and belongs at the listener (protocol/api.py) is served and advertised there, nothing else;
+   finding that out costs no import. What belongs at no broker of Kafka 4 is between brokers: its handler file is in
+   handlers/between_brokers/, and it is served to brokers only.
 2. A handler module has SERVES and `handle(broker, request, context)`: a plain function where the answer is there at
    once, an `async` one where it must be awaited. It returns the response, or None where no answer is written.
 3. How much one request may ask for is limited before anything is done for it. A decoder makes an object of every entry
@@ -37,7 +38,7 @@ from ottla.broker.requests.slicing import Slices
 from ottla.broker.security.needs import Need
 from ottla.light_dataclasses import dataclass
 from ottla.light_tuples import NamedTuple
-from ottla.protocol.api import APIS, Api
+from ottla.protocol.api import APIS, Api, ListenerType
 from ottla.protocol.schema import BYTES, ArrayOf, Message
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ LARGE_FRAME_BYTES: Final = 8 * 1024
 """A larger frame of a paced API may have thousands of entries."""
 APART_FRAME_BYTES: Final = 128 * 1024
 """Decoding a larger frame takes longer than others should wait, and is done in a thread."""
-BETWEEN_BROKERS: Final = "between_brokers"
 
 Decode: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
 Encode: TypeAlias = Callable[[Any], list[Any]]
@@ -134,14 +134,18 @@ def _modules() -> dict[str, str]:
 
 _MODULES: Final = _modules()
 
-CLUSTER_APIS: Final[frozenset[int]] = frozenset(key for key, api in APIS.items() if api.module in _MODULES)
-"""What a member of a cluster serves."""
-BROKER_APIS: Final[frozenset[int]] = frozenset(
-    key for key in CLUSTER_APIS if f".{BETWEEN_BROKERS}." in _MODULES[APIS[key].module]
-)
-"""What members serve to brokers only."""
-SERVED_APIS: Final[frozenset[int]] = CLUSTER_APIS - BROKER_APIS
-"""What a broker on its own serves."""
+
+def served_at(listeners: ListenerType) -> frozenset[int]:
+    """The keys of what is served at a listener of one of these kinds."""
+    return frozenset(key for key, api in APIS.items() if api.listeners & listeners and api.module in _MODULES)
+
+
+CLUSTER_APIS: Final = served_at(ListenerType.BROKER | ListenerType.ZK_BROKER)
+"""What a broker of a cluster in ZooKeeper serves."""
+SERVED_APIS: Final = served_at(ListenerType.BROKER)
+"""What any other broker serves."""
+BROKER_APIS: Final = CLUSTER_APIS - SERVED_APIS
+"""What is served to brokers only."""
 
 
 def handler_of(api: Api) -> ModuleType:

@@ -8,14 +8,14 @@ import pytest
 
 from ottla.broker import handlers
 from ottla.broker.requests.served import (
-    BETWEEN_BROKERS,
     BROKER_APIS,
     CLUSTER_APIS,
     SERVED_APIS,
     handler_of,
     served,
+    served_at,
 )
-from ottla.protocol.api import APIS
+from ottla.protocol.api import APIS, APIS_BY_NAME, ListenerType
 
 ROOMS = Path(handlers.__file__).parent
 MODULES = sorted(path.stem for path in ROOMS.rglob("*.py") if path.stem != "__init__")
@@ -36,11 +36,20 @@ def test_the_handlers_say_what_they_promise():
     assert all(handler_of(APIS[key]).__doc__ for key in CLUSTER_APIS)
 
 
+def test_what_is_between_brokers_has_its_handlers_in_a_room_of_their_own():
+    in_room = {path.stem for path in (ROOMS / "between_brokers").glob("[a-z]*.py")}
+    assert {APIS[key].module for key in BROKER_APIS} == in_room
+
+
 def test_a_broker_on_its_own_takes_no_orders():
-    assert {APIS[key].module for key in BROKER_APIS} == {
-        path.stem for path in (ROOMS / BETWEEN_BROKERS).glob("[a-z]*.py")
-    }
-    assert CLUSTER_APIS - SERVED_APIS == BROKER_APIS
+    assert not SERVED_APIS & BROKER_APIS
+    assert {APIS[key].name for key in BROKER_APIS} >= {"LeaderAndIsr", "StopReplica", "UpdateMetadata"}
+
+
+def test_no_kind_of_listener_serves_what_has_no_handler():
+    every_kind = served_at(ListenerType.BROKER | ListenerType.ZK_BROKER | ListenerType.CONTROLLER)
+    assert every_kind == CLUSTER_APIS
+    assert APIS_BY_NAME["Vote"].key not in every_kind
 
 
 @pytest.mark.parametrize("path", sorted(ROOMS.rglob("[a-z]*.py")), ids=lambda path: path.stem)
