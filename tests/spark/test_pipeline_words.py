@@ -26,7 +26,7 @@ psycopg = pytest.importorskip("psycopg", reason="needs ottla[postgres]")
 __all__ = ["postgres"]  # a fixture
 PROGRAM = Path(__file__).parent / "programs" / "pipeline_words.py"
 LIMIT_S = 900
-STORIES = ("formats", "upserts")
+STORIES = tuple(os.environ.get("STORIES", "formats,upserts,sources").split(","))
 
 
 def committed(broker: KafkaBroker, topic: str) -> list[Any]:
@@ -121,3 +121,24 @@ def test_rows_replace_what_their_key_had_in_postgresql(told: dict[str, Any], add
     assert tables["whole_rows"] == [("a", 4), ("c", 5)]
     assert [row[:2] for row in tables["added_rows"]] == [("a", 0), ("a", 1), ("a", 3), ("b", 2), ("b", 20), ("c", 5)]
     assert batches == [(1,)] * 4
+
+
+def test_topics_are_read_together_as_tables_and_as_changes(told: dict[str, Any], registry_broker: KafkaBroker) -> None:
+    def rows(topic: str) -> list[Any]:
+        return [json.loads(record.value) for record in committed(registry_broker, topic)]
+
+    priced = sorted((row["id"], row.get("price"), row["origin"]) for row in rows("src-priced")[:3])
+    assert priced == [(1, 1, "src-a"), (2, None, "src-a"), (3, 3, "src-b")], "y was deleted, z was bad once"
+    assert [(row["id"], row["price"]) for row in rows("src-priced")[3:]] == [(1, 10)], "the table is read anew"
+    assert len(committed(registry_broker, "src-likes")) == 4
+    copied = [(record.key, record.value) for record in committed(registry_broker, "src-copied")]
+    assert sorted(copied[:2]) == [(b"1", b'{"id":1,"name":"uno"}'), (b"2", b'{"id":2,"name":"two"}')]
+    assert copied[2:] == [(b"1", None)], "a row that was deleted is a tombstone"
+    known = [(row["id"], row["name"]) for row in rows("src-known")]
+    assert sorted(known) == [(1, "uno"), (2, "two")], (
+        "the third order of the first run, and one of the second, have none"
+    )
+    reasons = sorted(
+        dict(record.headers)["ottla.dead.reason"].decode() for record in committed(registry_broker, "src-dead")
+    )
+    assert [reason[:22] for reason in reasons] == ["the change has no row:", "the value is no change"]

@@ -145,7 +145,59 @@ def upserts(spark: SparkSession) -> dict[str, Any]:
     return {"runs": told}
 
 
-STORIES: dict[str, Callable[[SparkSession], dict[str, Any]]] = {"formats": formats, "upserts": upserts}
+SOURCES = """
+sources:
+  orders: {topic: "src-a,src-b", format: json, schema: "id INT, product STRING"}
+  like: {topic_pattern: "src-[ab]", format: string}
+  products: {topic: src-products, format: json, schema: "name STRING, price INT", key_format: string, table: true}
+  rows: {topic: src-rows, format: json, schema: "id INT, name STRING", envelope: debezium}
+  now:
+    topic: src-rows
+    format: json
+    schema: id INT, name STRING
+    envelope: debezium
+    table: true
+    bad_records: drop
+steps:
+  priced: SELECT id, product, price, orders._topic AS origin FROM orders LEFT JOIN products ON product = name
+  known: SELECT orders.id, now.name FROM orders JOIN now ON orders.id = now.id
+sinks:
+  out: {from: priced, topic: src-priced}
+  likes: {from: like, topic: src-likes, value: value}
+  copied: {from: rows, topic: src-copied, mode: update, key: id, delete: _deleted}
+  joined: {from: known, topic: src-known}
+dead_letters: src-dead
+"""
+
+
+def change(op: str, before: Any, after: Any) -> dict[str, Any]:
+    row = {"before": before and {"id": 1, "name": before}, "after": after and {"id": 1, "name": after}, "op": op}
+    return {**row, "ts_ms": 5, "source": {"db": "shop"}}
+
+
+def sources(spark: SparkSession) -> dict[str, Any]:
+    """Several topics, a pattern of topics, a topic as a table that is read anew, and changes of a database."""
+    make_topics("src-a", "src-b", "src-products", "src-rows")
+    send("src-products", ("x", {"name": "x", "price": 1}), ("y", {"name": "y", "price": 2}), ("y", None))
+    send("src-products", ("z", b"not yet"), ("z", {"name": "z", "price": 3}))
+    send("src-a", (None, {"id": 1, "product": "x"}), (None, {"id": 2, "product": "y"}))
+    send("src-b", (None, {"id": 3, "product": "z"}))
+    other = {"payload": {"before": None, "after": {"id": 2, "name": "two"}, "op": "r"}, "schema": {"type": "struct"}}
+    send("src-rows", ("1", change("c", None, "one")), ("2", other), ("1", change("u", "one", "uno")))
+    send("src-rows", ("3", {"op": "t"}), ("4", change("d", None, None)))
+    told = [ran(spark, "sources", SOURCES)]
+    send("src-products", ("x", {"name": "x", "price": 10}))
+    send("src-rows", ("1", change("d", "uno", None)), ("1", None))
+    send("src-a", (None, {"id": 1, "product": "x"}))
+    told.append(ran(spark, "sources", SOURCES))
+    return {"runs": told}
+
+
+STORIES: dict[str, Callable[[SparkSession], dict[str, Any]]] = {
+    "formats": formats,
+    "upserts": upserts,
+    "sources": sources,
+}
 
 
 def main() -> None:

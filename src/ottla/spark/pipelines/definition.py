@@ -27,6 +27,7 @@ from ottla.spark.pipelines.words import word
 
 ACTIONS: Final = ("dead_letter", "drop", "fail")
 MODES: Final = ("append", "update", "complete")
+ENVELOPES: Final = ("debezium",)
 LATE: Final = ("count", "dead_letter", "drop")
 IN_TIME: Final = "in_time"
 BAD_RECORDS: Final = ("dead_letter", "drop", "fail")
@@ -95,7 +96,18 @@ class Source:
     )
     start: str = word("where the first run begins to read: earliest, latest, or the connector's JSON", "earliest")
     group: str | None = word("a consumer group that shows how far the pipeline is; lag tools see it", None)
-    static: bool = word("read it whole for every run instead of as a stream: a table to join with", False)
+    static: bool = word("read it whole instead of as a stream, anew for every batch: a table to join with", False)
+    table: bool = word(
+        "of a topic: read it as a table to join with, anew for every batch. It has the last record of each key; one "
+        "without a value deletes its key",
+        False,
+    )
+    envelope: str | None = word(
+        "what records are wrapped in: debezium (changes of a database; the columns are those of the row as it is now, "
+        "with _op and _deleted)",
+        None,
+        choices=ENVELOPES,
+    )
     watermark: Watermark | None = word("how late records may come", None)
     expect: Mapping[str, Expectation] = word("rules by name; the first that a record breaks decides", {})
     bootstrap: str | None = word("brokers of this topic's cluster, when they are not the pipeline's", None)
@@ -104,6 +116,11 @@ class Source:
     @property
     def is_topic(self) -> bool:
         return self.files is None
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it is read whole, not as a stream."""
+        return self.static or self.table
 
     @property
     def rules(self) -> Mapping[str, Expectation]:

@@ -31,6 +31,8 @@ CORRUPT: Final = "_corrupt_record"
 READABLE: Final = "readable"
 # Where a record of a topic came from; sinks do not write these into JSON.
 ORIGIN: Final = ("_key", "_headers", "_topic", "_partition", "_offset", "_timestamp")
+# What a change in a database was; not written either, when a source has an envelope.
+CHANGE: Final = ("_op", "_deleted")
 HEADERS: Final = {
     "ottla.dead.pipeline": "the pipeline",
     "ottla.dead.step": "the source or step whose rule was broken",

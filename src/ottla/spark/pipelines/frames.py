@@ -20,6 +20,7 @@ from ottla.spark.pipelines.operations import (
     Count,
     Dataset,
     Flow,
+    Latest,
     Operation,
     Pack,
     Query,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 OUT: Final = "ottla_out"
 RULES: Final = "ottla_rules__"
+_LAST: Final = "_ottla_last"
 
 
 def view_frame(spark: SparkSession, view: View) -> DataFrame:
@@ -88,6 +90,10 @@ def operated(frame: DataFrame, operations: Sequence[Operation]) -> DataFrame:
         elif isinstance(each, Pack):
             row = functions.struct("*").dropFields(*each.without).alias(each.into)
             frame = frame.select(row, *map(functions.expr, each.beside))
+        elif isinstance(each, Latest):
+            frame = frame.where(" AND ".join(f"{name} IS NOT NULL" for name in each.key))
+            last = functions.expr(f"max_by(struct(*), {each.order}) AS {_LAST}")
+            frame = frame.groupBy(*each.key).agg(last).select(f"{_LAST}.*")
         else:
             frame = frame.observe(f"{RULES}{each.dataset}", *map(functions.expr, _counts(each)))
     return frame

@@ -36,7 +36,7 @@ class Graph:
     def is_stream(self, name: str) -> bool:
         source = self.pipeline.sources.get(name)
         if source is not None:
-            return not source.static
+            return not source.is_static
         return any(map(self.is_stream, self.inputs[name]))
 
     def readers(self, name: str) -> list[str]:
@@ -76,7 +76,7 @@ class Graph:
         """One dataset in a few words."""
         source = self.pipeline.sources.get(name)
         if source is not None:
-            return ", ".join([shown_source(source), *_extras(source), *(["read whole"] if source.static else [])])
+            return ", ".join([shown_source(source), *_extras(source), *(["read whole"] if source.is_static else [])])
         step = self.pipeline.steps[name]
         kind = "sql" if step.sql is not None else "python" if step.python is not None else "all columns"
         return ", ".join([kind, *_extras(step), *([] if self.is_stream(name) else ["read whole"])])

@@ -39,7 +39,15 @@ class Count:
     rules: tuple[str, ...]
 
 
-Operation: TypeAlias = Select | Where | Pack | Count
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """Of the rows with the same values in `key` that with the greatest `order` stays; those with NULL there do not."""
+
+    key: tuple[str, ...]
+    order: str
+
+
+Operation: TypeAlias = Select | Where | Pack | Count | Latest
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +99,15 @@ class View:
 class Batch:
     """How a batch is written by a function of ours, where Spark has no sink for it (batches.py).
 
-    The rows come with all their columns. `key` is SQL, each for one part; `record` makes records of a topic of them.
+    The rows come with all their columns. `key` is SQL, each for one part; `record` makes records of a topic of them; a
+    table does not get the columns in `without`.
     """
 
     key: tuple[str, ...] = ()
     order: str | None = None
     delete: str | None = None
     record: tuple[Operation, ...] = ()
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

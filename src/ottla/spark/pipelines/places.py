@@ -101,7 +101,7 @@ def _read_by(source: Source, target: Written, pipeline: Pipeline, directory: Pat
             return "topic" if target.which in map(str.strip, source.topic.split(",")) else None
         pattern = str(source.topic_pattern)
         return "topic_pattern" if is_pattern(pattern) and re.fullmatch(pattern, target.which) else None
-    if target.kind == "directory" and source.files is not None and not source.static:
+    if target.kind == "directory" and source.files is not None and not source.is_static:
         return "files" if _reads(_path(source.files, directory), target.which) else None
     return None
 

@@ -21,7 +21,7 @@ from ottla.spark.pipelines.batches import POSTGRESQL, TOPICS
 from ottla.spark.pipelines.databases import is_postgresql, key_columns
 from ottla.spark.pipelines.dead_letters import dead_letters
 from ottla.spark.pipelines.definition import DeadLetters, Pipeline, Sink, Source, Step, Watermark
-from ottla.spark.pipelines.expectations import BROKEN, UNREADABLE, Rules
+from ottla.spark.pipelines.expectations import BROKEN, CHANGE, ORIGIN, UNREADABLE, Rules
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.operations import (
     Batch,
@@ -95,7 +95,7 @@ class _Planner:
 
     def _files(self, source: Source) -> Read:
         options = {**source.options, "path": self._path(str(source.files))}
-        return Read(source.format or "parquet", options, stream=not source.static, schema=source.schema)
+        return Read(source.format or "parquet", options, stream=not source.is_static, schema=source.schema)
 
     def _topic(self, source: Source, *, with_headers: bool) -> Read:
         options = self._topic_options(source.bootstrap)
@@ -103,7 +103,7 @@ class _Planner:
             options["subscribe"] = ",".join(topic.strip() for topic in source.topic.split(","))
         else:
             options["subscribePattern"] = str(source.topic_pattern)
-        options["startingOffsets"] = "earliest" if source.static and source.start == "latest" else source.start
+        options["startingOffsets"] = "earliest" if source.is_static and source.start == "latest" else source.start
         if not {"isolationlevel", "kafka.isolation.level"} & {name.lower() for name in source.options}:
             options["isolationLevel"] = "read_committed"  # another pipeline's topic has what it aborted and wrote again
         if with_headers:
@@ -111,21 +111,22 @@ class _Planner:
         if is_decoded(source):
             options |= source_options(source, self._pipeline, self._directory)
             options["badRecords"] = "fail" if self._bad_records(source) == "fail" else "null"
-        if source.group is not None and not source.static:
+        if source.group is not None and not source.is_static:
             options["commitGroupId"] = source.group
-        return Read(TOPICS, {**options, **source.options}, stream=not source.static)
+        return Read(TOPICS, {**options, **source.options}, stream=not source.is_static)
 
     def _rules_of_topic(self, name: str, source: Source) -> Rules:
         bad = self._bad_records(source)
         # What the connector decodes it refuses itself, and says more than we could.
-        is_checked = unreadable_reason(source) is not None and not (is_decoded(source) and bad == "fail")
+        is_refused_before = is_decoded(source) and bad == "fail" and source.envelope is None
+        is_checked = unreadable_reason(source) is not None and not is_refused_before
         unreadable = UNREADABLE if is_checked else None
         return Rules(self._pipeline.name, name, source.rules, unreadable, bad)
 
     def _bad_records(self, source: Source) -> str:
         if source.bad_records is not None:
             return source.bad_records
-        return "dead_letter" if self._pipeline.dead_letters is not None and not source.static else "fail"
+        return "dead_letter" if self._pipeline.dead_letters is not None and not source.is_static else "fail"
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -198,18 +199,23 @@ class _Planner:
             options |= sink_options(sink, self._pipeline, self._directory)
             options |= sink.options
             if sink.mode == "append":
-                return Flow(name, sink.from_, record_of(sink), Target(TOPICS, options))
-            batch = Batch((str(sink.key),), sink.order_by, None, record_of(sink))
+                return Flow(name, sink.from_, record_of(sink, self._without()), Target(TOPICS, options))
+            batch = Batch((str(sink.key),), sink.order_by, None, record_of(sink, self._without()))
             return Flow(name, sink.from_, (), Target(TOPICS, options, mode=sink.mode, batch=batch))
         if sink.files is not None:
             options = {**sink.options, "path": self._path(sink.files)}
             return Flow(name, sink.from_, (), Target(sink.format or "parquet", options, sink.partition_by))
         if is_postgresql(sink):
             options = {**sink.options, "url": str(sink.jdbc), "table": str(sink.table)}
-            batch = Batch(key_columns(sink), sink.order_by, sink.delete)
+            batch = Batch(key_columns(sink), sink.order_by, sink.delete, without=self._without())
             return Flow(name, sink.from_, (), Target(POSTGRESQL, options, mode=sink.mode, batch=batch))
         options = {**sink.options, "url": str(sink.jdbc), "dbtable": str(sink.table)}
         return Flow(name, sink.from_, (), Target("jdbc", options, batch=Batch()))
+
+    def _without(self) -> tuple[str, ...]:
+        """Columns that are known of a row and are no part of it."""
+        has_changes = any(source.envelope is not None for source in self._pipeline.sources.values())
+        return (*ORIGIN, *CHANGE) if has_changes else ORIGIN
 
     def _topic_options(self, servers: str | None) -> dict[str, str]:
         named = {f"kafka.{name}": value for name, value in self._pipeline.kafka.items()}

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ottla.errors import OttlaError
 from ottla.light_dataclasses import dataclass
 from ottla.spark.pipelines.batches import Checkpoint
-from ottla.spark.pipelines.expectations import ORIGIN
 from ottla.spark.pipelines.latest_rows import latest_of_keys
 from ottla.spark.pipelines.operations import Target
 from ottla.spark.pipelines.postgres import SETTINGS, Table, quoted_name, selected
@@ -50,7 +49,7 @@ class PostgresBatches:
             self.query_id = self.checkpoint.query_id(rows)
         if self.target.mode != "append":
             rows = latest_of_keys(rows, [f"`{name}`" for name in batch.key], batch.order)
-        fields = [field for field in rows.schema.fields if field.name not in ORIGIN]
+        fields = [field for field in rows.schema.fields if field.name not in batch.without]
         table = Table(
             self.target.options["table"],
             [(field.name, field.dataType.simpleString()) for field in fields],

@@ -59,7 +59,7 @@ class Loaded:
         actions = {(name, rule): expectation.action for name in rules for rule, expectation in rules[name].items()}
         letters = "dead_letter" if pipeline.dead_letters is not None else "fail"
         for name, source in pipeline.sources.items():
-            actions.setdefault((name, READABLE), source.bad_records or ("fail" if source.static else letters))
+            actions.setdefault((name, READABLE), source.bad_records or ("fail" if source.is_static else letters))
         return Watch(plan, actions)
 
 

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
-from ottla.spark.pipelines.definition import FILE_SOURCE_FORMATS, IN_TIME, TOPIC_FORMATS, Pipeline, Source
+from ottla.spark.pipelines.definition import (
+    FILE_SOURCE_FORMATS,
+    IN_TIME,
+    REGISTERED_FORMATS,
+    TOPIC_FORMATS,
+    Pipeline,
+    Source,
+)
 from ottla.spark.pipelines.faults import Fault, Place
 from ottla.spark.pipelines.places import is_pattern, is_topic_name
 from ottla.spark.pipelines.topic_formats import format_faults
+
+_WITH_COLUMNS: Final = ("json", *REGISTERED_FORMATS)
 
 
 def source_faults(source: Source, pipeline: Pipeline, directory: Path, place: Place) -> Iterator[Fault]:
@@ -26,16 +36,18 @@ def source_faults(source: Source, pipeline: Pipeline, directory: Path, place: Pl
                 yield Fault((*place, "topic"), f"{topic.strip()!r} cannot be the name of a topic")
     if source.is_topic and source.format == "json" and source.schema is None:
         yield Fault(place, "json needs a schema: the columns, as in 'user STRING, at TIMESTAMP'")
-    if not source.is_topic and not source.static and source.schema is None and source.format != "text":
+    if not source.is_topic and not source.is_static and source.schema is None and source.format != "text":
         yield Fault(place, "a stream of files needs a schema; or say static: true to read them whole")
     if source.topic_pattern is not None and not is_pattern(source.topic_pattern):
         yield Fault((*place, "topic_pattern"), f"{source.topic_pattern!r} is no regular expression")
     if source.is_topic:
         yield from (Fault((*place, word), sentence) for word, sentence in format_faults(source, pipeline, directory))
     else:
-        for word in ("group", "bootstrap", "bad_records", "message", "registry"):
-            if getattr(source, word) is not None:
+        for word in ("group", "bootstrap", "bad_records", "message", "registry", "envelope", "table"):
+            if getattr(source, word):
                 yield Fault((*place, word), "this is for topics only")
+    if source.is_topic and source.envelope is not None and source.format not in _WITH_COLUMNS:
+        yield Fault((*place, "envelope"), f"a change has columns: say format, one of {', '.join(_WITH_COLUMNS)}")
     yield from _late(source, pipeline, place)
     if source.bad_records == "dead_letter" and pipeline.dead_letters is None:
         yield Fault((*place, "bad_records"), "the pipeline has no dead_letters; add them, or say drop or fail")

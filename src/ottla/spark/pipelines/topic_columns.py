@@ -9,7 +9,9 @@
    (it ignores that).
 3. Avro, Protobuf, and JSON whose columns a registry knows are made by the connector: a value that it cannot read comes
    as NULL. JSON of a registry with columns of our choice is JSON behind the five bytes that name its schema.
-4. The record as it was (bytes of key and value, headers) goes along for dead letters, and no further.
+4. Of a topic that is a table only the last record of each key is read, before anything else: what it replaced may have
+   been bad. An envelope's row comes out of it, with _op and _deleted.
+5. The record as it was (bytes of key and value, headers) goes along for dead letters, and no further.
 
 Whether something stands behind the object: the text is put into an array and into an object, and must be good JSON in
 both. What stands behind it can close one of the two brackets, never both.
@@ -32,9 +34,10 @@ from ottla.spark.pipelines.expectations import (
     UNREADABLE,
     quoted,
 )
-from ottla.spark.pipelines.operations import Operation, Select
+from ottla.spark.pipelines.operations import Latest, Operation, Select, Where
 
 _PARSED: Final = "_ottla_parsed"
+_ROW: Final = "_ottla_after"
 _CORRUPT_OPTION: Final = f"map('columnNameOfCorruptRecord', '{CORRUPT}')"
 _IN_OBJECT: Final = '{"v":'
 _IN_ARRAY: Final = '{"v":['
@@ -67,16 +70,45 @@ def columns_of(source: Source, *, keep_headers: bool) -> TopicColumns:
     why = unreadable_reason(source)
     reason = () if why is None else (f"{why} AS {UNREADABLE}",)
     for_us = raw if why is None else (*raw, UNREADABLE)
-    if is_decoded(source):
-        columns = (Select((f"value AS {_PARSED}", *beside)), Select((f"{_PARSED}.*", *names, *reason)))
-        return TopicColumns(columns, for_us)
-    if source.format in ("json", "json_schema"):
-        fields = quoted(f"{source.schema}, {CORRUPT} STRING")
-        parsed = f"from_json({_text_of(source, 'value')}, {fields}, {_CORRUPT_OPTION}) AS {_PARSED}"
-        return TopicColumns((Select((parsed, *beside)), Select((f"{_PARSED}.*", *names, *reason))), (*for_us, CORRUPT))
+    before = _latest(source)
+    if is_decoded(source) or source.format in ("json", "json_schema"):
+        parsed = Select((f"{_parsed(source)} AS {_PARSED}", *beside))
+        if source.envelope is not None:
+            return TopicColumns((*before, parsed, *_unwrapped(source, names, reason)), for_us)
+        internal = for_us if is_decoded(source) else (*for_us, CORRUPT)
+        return TopicColumns((*before, parsed, Select((f"{_PARSED}.*", *names, *reason))), internal)
     value = "CAST(value AS STRING) AS value" if source.format == "string" else "value"
-    made: tuple[Operation, ...] = (Select((value, *beside)),)
+    made: tuple[Operation, ...] = (*before, Select((value, *beside)))
     return TopicColumns((*made, Select(("*", *reason))) if reason else made, for_us)
+
+
+def _latest(source: Source) -> tuple[Operation, ...]:
+    """What happens to the records before they are read: of a table the last of each key is meant, unless it is a
+    tombstone. Behind a change that deletes a row comes a tombstone, which says nothing new."""
+    has_value = Where("value IS NOT NULL")
+    if source.table:
+        return (Latest(("topic", "key"), "offset"), has_value)
+    return (has_value,) if source.envelope is not None else ()
+
+
+def _parsed(source: Source) -> str:
+    """SQL for the value as a struct."""
+    if is_decoded(source):
+        return "value"
+    text, fields = _text_of(source, "value"), f"{source.schema}"
+    if source.envelope is not None:
+        # Kafka Connect's JSON converter puts a schema beside it, unless it is told not to (schemas.enable).
+        text = f"coalesce(get_json_object({text}, '$.payload'), {text})"
+        fields = f"before STRUCT<{source.schema}>, after STRUCT<{source.schema}>, op STRING"
+    return f"from_json({text}, {quoted(f'{fields}, {CORRUPT} STRING')}, {_CORRUPT_OPTION})"
+
+
+def _unwrapped(source: Source, names: tuple[str, ...], reason: tuple[str, ...]) -> tuple[Operation, ...]:
+    """From a change to the row as it is now, or as it was when it was deleted."""
+    row = f"IF({_PARSED}.op = 'd', {_PARSED}.before, {_PARSED}.after) AS {_ROW}"
+    kind = (f"{_PARSED}.op AS _op", f"{_PARSED}.op = 'd' AS _deleted")
+    columns = (Select((row, _PARSED, *names)), Select((f"{_ROW}.*", *kind, *names, *reason)))
+    return (*columns, Where("NOT coalesce(_deleted, false)")) if source.table else columns
 
 
 def _text_of(source: Source, column: str) -> str:
@@ -108,8 +140,10 @@ def unreadable_reason(source: Source) -> str | None:
 def _reasons(source: Source) -> Mapping[str, str]:
     """Conditions under which a value cannot be read, the first that is true decides."""
     text = _text_of(source, RAW_VALUE)
+    change = {} if source.envelope is None else _reasons_of_change()
     if is_decoded(source):
-        return {f"{_PARSED} IS NULL": f"the value is no {str(source.format).partition('_')[0]} of the schema"}
+        what = str(source.format).partition("_")[0]
+        return {f"{_PARSED} IS NULL": f"the value is no {what} of the schema", **change}
     if source.format == "string":
         return {f"NOT is_valid_utf8({text})": "the value is no text in UTF-8"}
     if source.format not in ("json", "json_schema"):
@@ -123,6 +157,15 @@ def _reasons(source: Source) -> Mapping[str, str]:
         f"contains(lower({text}), {quoted(_ESCAPE)}) AND {text} RLIKE {quoted(_HALF_PAIR)}": (
             "a text in the value has half of a surrogate pair"
         ),
+        **change,
+    }
+
+
+def _reasons_of_change() -> Mapping[str, str]:
+    """Of a value that is of its format: why it is no change of a row."""
+    return {
+        f"NOT coalesce({_PARSED}.op IN ('c', 'r', 'u', 'd'), false)": "the value is no change of a row (op c, r, u, d)",
+        f"{_ROW} IS NULL": "the change has no row: the database is to send rows as they were (REPLICA IDENTITY FULL)",
     }
 
 

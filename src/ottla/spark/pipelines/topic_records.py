@@ -18,8 +18,8 @@ _ROW: Final = "_ottla_row"
 _IS_DELETED: Final = "_ottla_is_deleted"
 
 
-def record_of(sink: Sink) -> tuple[Operation, ...]:
-    """A row as a record."""
+def record_of(sink: Sink, without: tuple[str, ...] = ORIGIN) -> tuple[Operation, ...]:
+    """A row as a record; the columns in `without` do not come into its value."""
     named = {
         "key": sink.key,
         "value": sink.value,
@@ -33,7 +33,7 @@ def record_of(sink: Sink) -> tuple[Operation, ...]:
     value = _written(column, form)
     if sink.delete is not None:
         value = f"IF({_IS_DELETED}, NULL, {value})"
-    begin = Select(beside) if sink.value is not None else Pack(_ROW, ORIGIN, beside)
+    begin = Select(beside) if sink.value is not None else Pack(_ROW, without, beside)
     return (begin, Select((*kept, f"{value} AS value")))
 
 

@@ -126,6 +126,7 @@ def test_a_format_that_a_sink_cannot_write_is_told_with_what_it_can(sink, senten
         ({"format": "json_schema"}, "json_schema needs schema: columns to read; or registry"),
         ({"format": "avro", "schema": "c.avsc"}, "sources.c.schema: cannot read c.avsc: No such file"),
         ({"message": "M"}, "this is for format: protobuf"),
+        ({"envelope": "debezium"}, "sources.c.envelope: a change has columns: say format, one of json, avro"),
     ],
 )
 def test_a_format_that_a_source_cannot_read_is_told(source, sentence):

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.spark.pipelines.checks import checked
 from ottla.spark.pipelines.definition import DeadLetters, Expectation, Pipeline, Sink, Source, Step, Watermark
-from ottla.spark.pipelines.operations import Batch, Call, Count, Dataset, Pack, Query, Read, Select, Where
+from ottla.spark.pipelines.operations import Batch, Call, Count, Dataset, Latest, Pack, Query, Read, Select, Where
 from ottla.spark.pipelines.plan import make_plan
 
 HERE = Path("/pipelines")
@@ -286,6 +286,39 @@ def test_a_sink_that_replaces_rows_makes_its_records_batch_by_batch():
     assert record == Select(("CAST(CAST(key AS STRING) AS BINARY) AS key", written))
     assert (added.operations, added.target.batch) == ((pack, record), None), "Spark's own pipelines write tombstones"
     assert rows.target.format == "postgresql"
-    assert rows.target.batch == Batch(("user", "page"))
+    origin = ("_key", "_headers", "_topic", "_partition", "_offset", "_timestamp")
+    assert rows.target.batch == Batch(("user", "page"), without=origin)
     assert (changed.target.mode, added.target.mode, rows.target.mode) == ("update", "append", "complete")
     assert rows.target.options == {"url": "jdbc:postgresql://h/db", "table": "s.t"}
+
+
+def test_a_topic_as_a_table_has_the_last_record_of_each_key_before_it_is_read():
+    sources = {"c": Source(topic="c"), "pages": Source(topic="p", format="json", schema="page STRING", table=True)}
+    plan = planned(sources=sources)
+    checked_view = view(plan, "pages__checked")
+    assert isinstance(checked_view.beginning, Read)
+    assert not checked_view.beginning.stream
+    assert checked_view.operations[:2] == (Latest(("topic", "key"), "offset"), Where("value IS NOT NULL"))
+
+
+def test_a_change_of_a_database_is_the_row_as_it_is_now():
+    sources = {"rows": Source(topic="rows", format="json", schema="id INT", envelope="debezium")}
+    sinks = {"out": Sink(from_="rows", topic="out", mode="update", key="id", delete="_deleted")}
+    plan = planned(sources=sources, sinks=sinks)
+    tombstones, parsed, _, columns = view(plan, "rows__checked").operations[:4]
+    assert tombstones == Where("value IS NOT NULL")
+    assert "before STRUCT<id INT>, after STRUCT<id INT>, op STRING, " in parsed.expressions[0]
+    assert columns.expressions[:3] == (
+        "_ottla_after.*",
+        "_ottla_parsed.op AS _op",
+        "_ottla_parsed.op = 'd' AS _deleted",
+    )
+    assert "the value is no change of a row" in columns.expressions[-1]
+    pack, _ = flow(plan, "out").target.batch.record
+    assert pack.without[-2:] == ("_op", "_deleted")
+
+
+def test_a_table_of_changes_lacks_what_was_deleted():
+    rows = Source(topic="rows", format="avro", registry="http://r", envelope="debezium", table=True)
+    plan = planned(sources={"c": Source(topic="c"), "rows": rows})
+    assert Where("NOT coalesce(_deleted, false)") in view(plan, "rows__checked").operations
