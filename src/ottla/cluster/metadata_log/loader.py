@@ -28,6 +28,7 @@ from ottla.cluster.metadata_log.reading import Replay
 from ottla.light_dataclasses import replace
 from ottla.light_tuples import NamedTuple
 from ottla.protocol.metadata_log import MetadataRecord
+from ottla.protocol.metadata_log.control import SnapshotHeaderRecord
 from ottla.protocol.metadata_log.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -114,6 +115,9 @@ class MetadataLoader:
         image = ClusterImage(self.image.cluster_id)
         replay, timestamp_ms = Replay(image), 0
         for batch in batches:
+            for control in batch.controls:
+                if isinstance(control, SnapshotHeaderRecord):
+                    timestamp_ms = control.last_contained_log_timestamp
             for first in range(0, len(batch.records), STEP_RECORDS):
                 for record in batch.records[first : first + STEP_RECORDS]:
                     replay.add(record)
