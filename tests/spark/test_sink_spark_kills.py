@@ -1,7 +1,7 @@
 """kill -9 of a real Spark driver and of its Python workers: the topic has the rows of the source, each once.
 
-Every kill of the driver costs the start of a JVM, so the suite has one, right after the decision, with kills of workers
-around it; all stages are long. Many more kills: test_sink_kills.py.
+Every kill of the driver costs the start of a JVM, so all of these are long; `make test` has a few under nine queries at
+once (test_shape_kills.py), and many more of the sink's code alone (test_sink_kills.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.spark.test_sink_kills import IN_A_COMMIT, IN_A_TASK, PARTITIONS, PROG
 
 from ottla import Admin, NewTopic, Producer
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+pytestmark = [pytest.mark.long, pytest.mark.skipif(why_not() is not None, reason=str(why_not()))]
 
 PER_BATCH = 40
 LIFE_LIMIT_S = 300
@@ -90,7 +90,6 @@ def test_every_row_is_there_once_after_kills_of_driver_and_workers(broker, uniqu
     check(broker, unique_topic, KILLS, tmp_path)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kill", MORE_KILLS, ids=lambda kill: "-".join(map(str, kill)).replace(":", "-"))
 def test_every_stage_with_real_spark(broker, unique_topic, tmp_path, kill):
     check(broker, unique_topic, [kill], tmp_path)
