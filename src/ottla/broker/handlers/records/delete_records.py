@@ -84,6 +84,7 @@ async def handle(broker: Broker, request: DeleteRecordsRequest, context: Request
                     else _refused(asked.partition_index, DELETE_TOPIC.code)
                 )
                 await pace.step()
+            await pace.step()
     deadline_ms = broker.clock.monotonic_ms() + request.timeout_ms
     if deletions and await _are_written_down(broker, deletions):
         await _wait(broker, deletions, deadline_ms)

@@ -52,6 +52,7 @@ async def handle(
                 if index not in partitions:
                     partitions[index] = _one(broker, TopicPartition(topic.name, index), context)
                 await pace.step()
+            await pace.step()
     return DescribeProducersResponse(
         topics=[TopicResponse(name=name, partitions=list(found.values())) for name, found in topics.items()]
     )

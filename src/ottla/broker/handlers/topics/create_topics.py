@@ -37,13 +37,15 @@ SERVES = Served(CreateTopicsRequest, is_paced=True, needs=(CREATE_TOPIC, DESCRIB
 
 
 async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
-    request.topics, refused = CREATE_TOPIC.split(broker, context, request.topics, _name)
+    with broker.pacing.turn(context.connection) as pace:
+        request.topics, refused = await CREATE_TOPIC.split_many(broker, context, request.topics, _name, pace)
     answer = CreateTopicsResponse(topics=[])
     if request.topics or not refused:
         answer = await decided(broker, request, context, _decide)
     described = DESCRIBE_CONFIGS.met_by(broker, context, {topic.name for topic in answer.topics})
     answer.topics = [topic if topic.name in described else _without_settings(topic) for topic in answer.topics]
-    answer.topics += [_refused(topic.name, CREATE_TOPIC.refusal(context)) for topic in refused]
+    refusal = CREATE_TOPIC.refusal(context)
+    answer.topics += [_refused(topic.name, refusal) for topic in refused]
     return answer
 
 

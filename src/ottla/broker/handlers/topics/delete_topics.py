@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.cluster.forwarding import decided
 from ottla.broker.quotas.mutations import mutation_quota
 from ottla.broker.requests.context import RequestContext
+from ottla.broker.requests.pacing import Pace
 from ottla.broker.requests.served import Quota, Served
 from ottla.broker.security.needs import Need, Refused
 from ottla.cluster.topics import delete_topics
@@ -34,7 +35,8 @@ SERVES = Served(DeleteTopicsRequest, is_paced=True, needs=(DELETE_TOPIC, DESCRIB
 async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
     refused: list[DeletableTopicResult] = []
     if broker.access.is_on:
-        refused = _take_refused(broker, request, context)
+        with broker.pacing.turn(context.connection) as pace:
+            refused = await _take_refused(broker, request, context, pace)
     if refused and not request.topics and not request.topic_names:
         return DeleteTopicsResponse(responses=refused)
     answer = await decided(broker, request, context, _decide)
@@ -42,7 +44,9 @@ async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestC
     return answer
 
 
-def _take_refused(broker: Broker, request: DeleteTopicsRequest, context: RequestContext) -> list[DeletableTopicResult]:
+async def _take_refused(
+    broker: Broker, request: DeleteTopicsRequest, context: RequestContext, pace: Pace
+) -> list[DeletableTopicResult]:
     """Leave in the request what may be deleted; returns the answers for the rest.
 
     Who may not describe a topic is not told whether it exists, nor the name behind an id. Who may is told that a topic
@@ -51,17 +55,19 @@ def _take_refused(broker: Broker, request: DeleteTopicsRequest, context: Request
     named = [_Named(name, name, ZERO_UUID) for name in request.topic_names]
     named += [_Named(_name_of(broker, each), each.name, each.topic_id) for each in request.topics]
     names = {each.resource for each in named if each.resource is not None}
-    described = DESCRIBE_TOPIC.met_by(broker, context, names)
-    deletable = DELETE_TOPIC.met_by(broker, context, names)
+    described = await DESCRIBE_TOPIC.met_by_many(broker, context, names, pace)
+    deletable = await DELETE_TOPIC.met_by_many(broker, context, names, pace)
     by_name = {each for each in described if each in deletable or broker.image.topic(each) is None}
     refused = [
         each
         for each in named
         if each.resource is not None and each.resource not in (deletable if each.name is None else by_name)
     ]
+    await pace.step()
     gone = {(each.name, each.topic_id) for each in refused}
     request.topic_names = [name for name in request.topic_names if (name, ZERO_UUID) not in gone]
     request.topics = [each for each in request.topics if (each.name, each.topic_id) not in gone]
+    await pace.step()
     error = DELETE_TOPIC.refusal(context)
     return [
         _refused(each.resource if each.resource in described else each.name, each.topic_id, error) for each in refused
