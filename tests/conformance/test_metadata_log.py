@@ -1,19 +1,31 @@
-"""Metadata logs that Apache Kafka writes now: every record of them is read and written back byte for byte.
+"""Metadata logs that Apache Kafka writes now: every record of them is read and written back byte for byte, its tools
+read what we make of them, and ours print what Apache's print.
 
 The kept ones (tests/golden/metadata) are the same for ever; this makes them anew. Needs Java and Kafka's jars
 (kafka_jars.py) and takes a minute: run by `make test-long`, skipped where they are missing.
 """
 
+from pathlib import Path
+
 import pytest
+from tests.conformance.kafka_broker import run_java
 from tests.conformance.kafka_jars import JarsMissing, find_jars
-from tests.golden.metadata.make_log import LINE, make
+from tests.golden.metadata.make_log import CLUSTER_ID, LINE, make
 from tests.golden.metadata.reading import golden_files, records_of
 
+from ottla.cli.kafka import dump_log
+from ottla.cluster.metadata_log.batches import read_batches
+from ottla.cluster.metadata_log.loader import MetadataLoader
+from ottla.cluster.metadata_log.writing import snapshot_records
+from ottla.cluster.raft.snapshots import SnapshotId, Voters, write_snapshot
 from ottla.protocol.metadata_log import decode_record, encode_record
 from ottla.protocol.metadata_log.control import decode_control, encode_control
 from ottla.records.control import read_control_type
+from ottla.storage.files import DiskFiles
 
 pytestmark = pytest.mark.long
+
+LOG = "controller/__cluster_metadata-0/00000000000000000000.log"
 
 
 @pytest.fixture(scope="module")
@@ -41,3 +53,52 @@ def test_every_record_that_apache_writes_now_is_written_back(files: dict[str, by
                     assert encode_record(entry, version) == record.value
                     kinds.add(type(entry))
     assert len(kinds) >= 22
+
+
+@pytest.fixture(scope="module")
+def unpacked(files: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same files in a directory, with a snapshot of ours that has all that the controller's log says."""
+    directory = tmp_path_factory.mktemp("unpacked")
+    for name, data in files.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_bytes(data)
+    loader, voters = MetadataLoader(CLUSTER_ID), Voters()
+    for batch in read_batches(files[LOG]):
+        loader.add(batch)
+        voters = voters.after(batch.controls)
+    steps = write_snapshot(
+        DiskFiles(),
+        directory / SnapshotId(loader.position.end_offset, loader.position.epoch).file_name,
+        (record.encode() for record in snapshot_records(loader.image)),
+        epoch=loader.position.epoch,
+        last_timestamp_ms=loader.position.timestamp_ms,
+        now_ms=lambda: loader.position.timestamp_ms,
+        voters=voters,
+    )
+    assert len(list(steps)) >= 3
+    return directory
+
+
+def test_both_tools_print_the_same_of_their_files_and_of_ours(
+    unpacked: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [path for path in sorted(unpacked.rglob("*")) if path.suffix in (".log", ".checkpoint")]
+    words = ["--cluster-metadata-decoder", "--files", ",".join(map(str, paths))]
+    theirs = run_java(find_jars(LINE), "org.apache.kafka.tools.DumpLogSegments", *words)
+    assert dump_log.run(words) == 0
+    assert capsys.readouterr().out == theirs
+    assert any(path.parent == unpacked for path in paths)
+    assert "isvalid: false" not in theirs
+
+
+def test_apaches_shell_shows_our_snapshot(unpacked: Path) -> None:
+    (ours,) = unpacked.glob("*.checkpoint")
+    shell = "org.apache.kafka.shell.MetadataShell"
+    jars = find_jars(LINE, "shell")
+    assert run_java(jars, shell, "--snapshot", str(ours), "ls", "/image/topics/byName").split() == [
+        "last",
+        "moving",
+        "pairs",
+    ]
+    tree = run_java(jars, shell, "--snapshot", str(ours), "find", "/image").splitlines()
+    assert {"/image/cluster/brokers/2", "/image/scram/SCRAM-SHA-256/alice"} <= set(tree)

@@ -15,6 +15,8 @@ from ottla.cli import log_files
 from ottla.cli.kafka.ends import fail, warn
 from ottla.cli.kafka.parser import OPTIONAL, Option, Options, flag, number, parse, value
 from ottla.cli.output import OK
+from ottla.cluster.raft.snapshots import SUFFIX as SNAPSHOT_SUFFIX
+from ottla.cluster.raft.snapshots import parse_name
 from ottla.errors import CorruptMessage, OttlaError
 from ottla.records import MessageSet, RecordBatch
 from ottla.records.layout import TimestampType
@@ -43,7 +45,7 @@ OPTIONS: Final = (
     Option("key-decoder-class", "how keys are read", OPTIONAL, str, "class", STRING_DECODER),
     flag("offsets-decoder", "read records as those of __consumer_offsets"),
     flag("transaction-log-decoder", "read records as those of __transaction_state"),
-    flag("cluster-metadata-decoder", "read records as those of a KRaft quorum; there are none here"),
+    flag("cluster-metadata-decoder", "read records as those of the metadata log"),
     flag("remote-log-metadata-decoder", "read records as those of tiered storage; there are none here"),
     flag("share-group-state-decoder", "read records as those of __share_group_state"),
     flag("skip-record-metadata", "only keys and values"),
@@ -55,9 +57,8 @@ Contents = Callable[[Any], str]
 def run(words: Sequence[str]) -> int:
     options = parse("kafka-dump-log", SUMMARY, OPTIONS, words)
     options.require("files")
-    for name in ("cluster-metadata-decoder", "remote-log-metadata-decoder"):
-        if options.has(name):
-            fail(f"--{name}: records of a KRaft quorum and of tiered storage are not read here")
+    if options.has("remote-log-metadata-decoder"):
+        fail("--remote-log-metadata-decoder: records of tiered storage are not read here")
     dump = _Dump(options)
     for word in options.text("files").split(","):
         try:
@@ -81,6 +82,7 @@ class _Dump:
         print(f"Dumping {path}")
         kinds: dict[str, Callable[[Path], None]] = {
             ".log": self._log,
+            ".checkpoint": self._log,
             ".index": self._index,
             ".timeindex": self._time_index,
             ".snapshot": self._snapshot,
@@ -100,7 +102,7 @@ class _Dump:
     # --- records ---
 
     def _log(self, path: Path) -> None:
-        print(f"Log starting offset: {log_files.base_offset_of(path)}")
+        print(_heading(path))
         limit = self._options.number("max-bytes") or NO_LIMIT
         end, last, gaps = 0, -1, []
         try:
@@ -223,6 +225,15 @@ class _Dump:
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 
+def _heading(path: Path) -> str:
+    if path.suffix != SNAPSHOT_SUFFIX:
+        return f"Log starting offset: {log_files.base_offset_of(path)}"
+    snapshot = parse_name(path.name)
+    if snapshot is None:
+        return "KRaft bootstrap snapshot"
+    return f"Snapshot end offset: {snapshot.id.end_offset}, epoch: {snapshot.id.epoch}"
+
+
 def _java(condition: object) -> str:
     return "true" if condition else "false"
 
@@ -278,13 +289,21 @@ def _marker(record: Any) -> str:
 
     kind = read_control_type(record.key)
     name = getattr(kind, "name", None)
+    if name is None:
+        return f" controlType: UNKNOWN({int(kind)})"
     if name not in ("ABORT", "COMMIT"):
-        return f" controlType: {name or 'UNKNOWN'}({int(kind)})"
+        from ottla.cli.kafka.metadata_json import control_text
+
+        return f" {control_text(int(kind), record.value)}"
     epoch = int.from_bytes(record.value[2:6], "big", signed=True)
     return f" endTxnMarker: {name} coordinatorEpoch: {epoch}"
 
 
 def _contents(options: Options) -> Contents | None:
+    if options.has("cluster-metadata-decoder"):
+        from ottla.cli.kafka.metadata_json import metadata_text
+
+        return lambda record: _joined(None, metadata_text(record.value, record.offset))
     for name, constant in STORED.items():
         if options.has(name):
             from ottla.cli.kafka import stored_json
