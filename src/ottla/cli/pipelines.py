@@ -79,7 +79,16 @@ def plan_of(file: Path, servers: str | None) -> tuple[Loaded, Plan]:
     from ottla.spark.pipelines.running import load
 
     loaded = load(file, os.environ)
-    return loaded, loaded.plan(servers or os.environ.get(SERVERS_VARIABLE) or DEFAULT_SERVERS)
+    return loaded, loaded.plan(_or_default(servers))
+
+
+def servers_of(options: argparse.Namespace, loaded: Loaded) -> str:
+    """The brokers for topics that name none."""
+    return loaded.graph.pipeline.bootstrap or _or_default(options.bootstrap_server)
+
+
+def _or_default(servers: str | None) -> str:
+    return servers or os.environ.get(SERVERS_VARIABLE) or DEFAULT_SERVERS
 
 
 @contextmanager

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.cli.ages import ages_of
 from ottla.cli.connecting import (
-    BOOTSTRAP,
     Verbs,
     add_format,
     add_verb,
@@ -50,7 +50,6 @@ examples:
 
 share groups: what is moved is where the group starts; groups of Kafka Streams are shown with their tasks
 """
-AGE_LIMIT_S: Final = 5.0
 Shown = tuple[dict[str, object], Callable[[Any], None]]
 """A group as JSON, and what prints it for people."""
 
@@ -160,36 +159,6 @@ def _existing(admin: Admin, partitions: set[TopicPartition]) -> list[TopicPartit
     """Those whose topic is still there: a group remembers topics that were deleted."""
     there = admin.list_topics(include_internal=True)
     return sorted(each for each in partitions if each.topic in there)
-
-
-def ages_of(settings: Mapping[str, object], first_unread: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
-    """How old the first unread record of each partition is, in seconds."""
-    from ottla.client.consumer.consumer import Consumer
-
-    if not first_unread:
-        return {}
-    clock = SystemClock()
-    deadline_ms = clock.monotonic_ms() + AGE_LIMIT_S * 1000
-    ages: dict[TopicPartition, float] = {}
-    reading = {name: value for name, value in settings.items() if name not in ("group.id", "enable.auto.commit")}
-    reading |= {"enable.auto.commit": "false", "auto.offset.reset": "earliest", BOOTSTRAP: settings[BOOTSTRAP]}
-    with Consumer(reading) as consumer:
-        consumer.assign(list(first_unread))
-        for partition, offset in first_unread.items():
-            consumer.seek(partition, offset)
-        while len(ages) < len(first_unread) and clock.monotonic_ms() < deadline_ms:
-            for record in consumer.poll(0.2):
-                partition = _partition_of(record)
-                if partition not in ages:
-                    ages[partition] = max(clock.now_ms() - record.timestamp_ms, 0) / 1000
-                    consumer.pause(partition)
-    return ages
-
-
-def _partition_of(record: Any) -> TopicPartition:
-    from ottla.values import TopicPartition
-
-    return TopicPartition(record.topic, record.partition)
 
 
 def _print_offsets(out: Any, group: Any, rows: list[LagRow]) -> None:

@@ -12,8 +12,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ottla.cli.commands.pipeline_again import add_again
+from ottla.cli.commands.pipeline_graph import add_graph
 from ottla.cli.commands.pipeline_run import add_run
 from ottla.cli.commands.pipeline_serve import add_serve
+from ottla.cli.commands.pipeline_status import add_status
 from ottla.cli.commands.pipeline_test import add_test
 from ottla.cli.connecting import add_format, output_of, sentences
 from ottla.cli.output import OK, Failure
@@ -32,6 +35,7 @@ examples:
   ottla pipeline run --remote sc://host:15002      by Spark Connect
   ottla pipeline test                              the tests beside it: records in, rows expected
   ottla pipeline serve                             until SIGTERM, with restarts, metrics and health
+  ottla pipeline status                            lag, rate, state and errors of each flow
   ottla pipeline words sources                     what may stand in the file
 """
 
@@ -44,7 +48,10 @@ def add_verbs(verbs: Verbs) -> None:
     dry.add_argument("--no-spark", action="store_true", help="only what is known without Spark: takes no time")
     add_run(verbs)
     add_serve(verbs)
+    add_status(verbs)
     add_test(verbs)
+    add_again(verbs)
+    add_graph(verbs)
     words = add_verb(verbs, "words", "what may stand in a pipeline's file", run_words, EXAMPLES)
     words.add_argument("section", nargs="?", metavar="SECTION", help="sources, steps, sinks ... (all)")
     add_format(words)

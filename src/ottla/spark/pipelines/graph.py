@@ -53,6 +53,16 @@ class Graph:
             found.update(dict.fromkeys(self.sources_of(each)))
         return list(found)
 
+    def has_dead_letters(self, name: str) -> bool:
+        """Whether rows of this dataset may become dead letters."""
+        letters = self.pipeline.dead_letters is not None
+        source = self.pipeline.sources.get(name)
+        if source is None:
+            return any(rule.action == "dead_letter" for rule in self.pipeline.steps[name].expect.values())
+        bad = source.bad_records or ("dead_letter" if letters and not source.static else "fail")
+        is_read = source.is_topic and source.format not in (None, "binary")
+        return (is_read and bad == "dead_letter") or any(r.action == "dead_letter" for r in source.rules.values())
+
     def tree(self) -> list[str]:
         """The sinks, each with what leads to it; what was drawn already is only named."""
         lines: list[str] = []

@@ -33,6 +33,11 @@ class StorageInUse(OttlaError):
     """Another process runs this pipeline, or resets it. Stop that one first: two of them would write rows twice."""
 
 
+class ResetUnfinished(OttlaError):
+    """A reset of this pipeline was cut short, so its progress and its files do not fit each other. Finish it with
+    ottla pipeline reset."""
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far one flow is: its last batch that is done, and where each of its topics was then."""
@@ -51,8 +56,8 @@ class Storage:
         self.directory = None if "://" in local else Path(local)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """While this is open no other process works here."""
+    def locked(self, *, for_reset: bool = False) -> Iterator[None]:
+        """While this is open no other process works here. After a reset that was cut short only another reset may."""
         if self.directory is None:
             yield
             return
@@ -64,6 +69,8 @@ class Storage:
             except OSError:
                 file.seek(0)
                 raise StorageInUse(f"{self.directory} is in use by process {file.read().strip() or '?'}") from None
+            if self._reset_mark.exists() and not for_reset:
+                raise ResetUnfinished(str(self.directory))
             file.seek(0)
             file.truncate()
             file.write(f"{os.getpid()}\n")
@@ -72,11 +79,27 @@ class Storage:
 
     def is_in_use(self) -> bool:
         """Whether a process works here now."""
-        try:
-            with self.locked():
-                return False
-        except StorageInUse:
-            return True
+        if self.directory is None or not (self.directory / OWN / "lock").exists():
+            return False
+        with (self.directory / OWN / "lock").open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return True
+        return False
+
+    @property
+    def _reset_mark(self) -> Path:
+        assert self.directory is not None, "only a directory is locked and reset"
+        return self.directory / OWN / "resetting"
+
+    @contextmanager
+    def being_reset(self) -> Iterator[None]:
+        """The lock, and a mark that stays when this is cut short."""
+        with self.locked(for_reset=True):
+            self._reset_mark.touch()
+            yield
+            self._reset_mark.unlink()
 
     # --- what was reported --------------------------------------------------------------------------------------------
 

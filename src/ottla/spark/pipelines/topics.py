@@ -48,7 +48,7 @@ class ClusterTopics:
 def wanted_topics(plan: Plan, graph: Graph) -> list[ClusterTopics]:
     """The topics of a plan, by cluster."""
     clusters: dict[str, ClusterTopics] = {}
-    for _, read in _reads(plan):
+    for _, read in topic_reads(plan):
         if "subscribe" in read.options:
             parsed = SourceOptions.parse(read.options, streaming=read.stream)
             settings = _asking(plan, parsed.client_settings("admin"))
@@ -75,7 +75,7 @@ def _asking(plan: Plan, settings: dict[str, object]) -> dict[str, object]:
 
 def option_faults(plan: Plan) -> Iterator[Fault]:
     """What is wrong with the options of topics, known without Spark."""
-    for name, read in _reads(plan):
+    for name, read in topic_reads(plan):
         try:
             SourceOptions.parse(read.options, streaming=read.stream)
         except OttlaError as error:
@@ -89,7 +89,8 @@ def option_faults(plan: Plan) -> Iterator[Fault]:
                 yield Fault(place, str(error))
 
 
-def _reads(plan: Plan) -> Iterator[tuple[str, Read]]:
+def topic_reads(plan: Plan) -> Iterator[tuple[str, Read]]:
+    """The sources that are topics, with how they are read."""
     for view in plan.views:
         if isinstance(view.beginning, Read) and view.beginning.format == TOPICS:
             yield view.name.partition("__")[0], view.beginning
