@@ -6,15 +6,18 @@
    `to`. It becomes offsets once, and these are kept in the storage: a backfill that was cut short and is started again
    reads the same records, although others may have come since.
 2. All is computed as a batch, so every window of the period is written, the last one too, and nothing is late.
-3. Topics get the rows exactly once, however often it is started: the write has the backfill's name (jobName). Files go
-   into a directory of their own, which a repetition replaces. A database gets them at least once.
+3. Topics and PostgreSQL get the rows exactly once, however often it is started: the write has the backfill's name.
+   Files go into a directory of their own, which a repetition replaces. Other databases get them at least once.
 4. Records that the flow has read already are counted: their rows are in its topic or table before, and the backfill
    must be told to write them again. Files have no such doubt.
+5. A result that is kept up to date (mode update or complete) is one of all records: a period of it would put less in
+   the place of more. Such flows are refused; a reset counts them anew.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,6 +28,7 @@ from ottla.errors import OttlaError
 from ottla.light_dataclasses import dataclass
 from ottla.light_dataclasses import replace as replaced
 from ottla.spark.option_table import Where
+from ottla.spark.pipelines.batches import TOPICS, batch_writer
 from ottla.spark.pipelines.declarative import PipelineFailed, shortened
 from ottla.spark.pipelines.definition import Pipeline, Source, Step
 from ottla.spark.pipelines.faults import nearest
@@ -32,7 +36,7 @@ from ottla.spark.pipelines.flow_positions import flows_from, known_positions
 from ottla.spark.pipelines.frames import OUT, operated, view_frame
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.operations import Flow, Target
-from ottla.spark.pipelines.plan import TOPICS, Plan, make_plan
+from ottla.spark.pipelines.plan import Plan, make_plan
 from ottla.spark.pipelines.resetting import FILE_FORMATS, UnknownFlow
 from ottla.spark.pipelines.storage import OWN, Storage
 from ottla.spark.pipelines.topics import topic_reads
@@ -98,6 +102,9 @@ def plan_backfill(
     as_batch = make_plan(Graph.of(_as_tables(graph.pipeline, spans), graph.inputs), directory, servers)
     targeted = [replaced(flow, target=_target(plan, flow, name)) for flow in as_batch.flows]
     wanted = tuple(flow for flow in targeted if not flows or flow.name in flows)
+    for flow in wanted:
+        if flow.target.mode != "append":
+            raise NoPeriod(f"{flow.name} keeps a result of all records up to date; `ottla pipeline reset` counts anew")
     return Backfill(name, spans, replaced(as_batch, flows=wanted), tuple(noted.get("done", ())))
 
 
@@ -210,7 +217,7 @@ def run_backfill(
         if flow.name in done:
             continue
         try:
-            rows[flow.name] = _written(spark, flow)
+            rows[flow.name] = _written(spark, flow, file)
         except PySparkException as error:
             raise PipelineFailed(f"{flow.name}: {shortened(str(error))}") from None
         done.append(flow.name)
@@ -228,13 +235,27 @@ def _note(file: Path, spans: Collection[Span], done: Collection[str]) -> None:
     half.replace(file)
 
 
-def _written(spark: SparkSession, flow: Flow) -> int:
+def _written(spark: SparkSession, flow: Flow, file: Path) -> int:
     from pyspark.sql import Observation, functions
 
+    frame = operated(spark.read.table(flow.dataset), flow.operations)
+    if flow.target.batch is not None:
+        rows = frame.count()  # not while it is written: a batch that is there already is not computed
+        batch_writer(flow, _as_checkpoint(file))(frame, 0)
+        return rows
     seen = Observation(OUT)
-    frame = operated(spark.read.table(flow.dataset), flow.operations).observe(seen, functions.expr("count(*) AS rows"))
-    writer: Any = frame.write.format(flow.target.format).options(**flow.target.options)
+    counted = frame.observe(seen, functions.expr("count(*) AS rows"))
+    writer: Any = counted.write.format(flow.target.format).options(**flow.target.options)
     if flow.target.partition_by:
         writer = writer.partitionBy(*flow.target.partition_by)
     writer.mode("overwrite" if flow.target.format in FILE_FORMATS else "append").save()
     return int(seen.get.get("rows") or 0)
+
+
+def _as_checkpoint(file: Path) -> str:
+    """What a batch of a query takes its identity from: the same at every start of this backfill."""
+    place = file.with_suffix("")
+    place.mkdir(exist_ok=True)
+    query = {"id": str(uuid.uuid5(uuid.NAMESPACE_URL, str(file)))}
+    (place / "metadata").write_text(json.dumps(query))
+    return str(place)

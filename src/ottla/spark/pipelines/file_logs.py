@@ -28,7 +28,8 @@ _BATCH: Final = re.compile(r"(\d+)(\.compact)?")
 
 class ForeignDirectory(OttlaError):
     """A directory of files has batches of another storage, and Spark would write none of ours into it. Give the sink
-    another directory; or, to write everything again, delete the directory; or go back to the storage that filled it."""
+    another directory; or, to write everything again, use `ottla pipeline reset`; or go back to the storage that filled
+    it."""
 
     invalid_configuration = True
 

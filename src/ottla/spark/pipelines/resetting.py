@@ -19,12 +19,13 @@ from urllib.parse import unquote, urlparse
 
 from ottla.errors import OttlaError
 from ottla.light_dataclasses import dataclass
+from ottla.spark.pipelines.batches import TOPICS
 from ottla.spark.pipelines.faults import nearest
+from ottla.spark.pipelines.file_logs import LIST
 from ottla.spark.pipelines.operations import Flow
-from ottla.spark.pipelines.plan import TOPICS, Plan
+from ottla.spark.pipelines.plan import Plan
 from ottla.spark.pipelines.storage import CHECKPOINTS, Storage
 
-SINK_LOG: Final = "_spark_metadata"
 FILE_FORMATS: Final = ("parquet", "json", "csv", "orc")
 
 
@@ -89,7 +90,7 @@ def _of_flow(storage: Storage, root: Path, flow: Flow) -> FlowReset:
 def written_files(directory: Path) -> Iterator[Path]:
     """The files that Spark's list in a directory says are there."""
     there: dict[Path, None] = {}
-    logs = [path for path in (directory / SINK_LOG).glob("*") if path.name.partition(".")[0].isdigit()]
+    logs = [path for path in (directory / LIST).glob("*") if path.name.partition(".")[0].isdigit()]
     for log in sorted(logs, key=lambda path: int(path.name.partition(".")[0])):
         for line in log.read_text().splitlines()[1:]:
             path = Path(unquote(urlparse(json.loads(line)["path"]).path))
@@ -105,7 +106,7 @@ def reset(changes: Collection[FlowReset]) -> None:
             file.unlink(missing_ok=True)
             _checksum_of(file).unlink(missing_ok=True)
         if change.directory is not None:
-            shutil.rmtree(change.directory / SINK_LOG, ignore_errors=True)
+            shutil.rmtree(change.directory / LIST, ignore_errors=True)
         if change.checkpoint.exists():
             shutil.rmtree(change.checkpoint)
 
