@@ -37,6 +37,7 @@ from ottla.broker.settings.group_level import GroupLevelSettings
 from ottla.broker.world import World
 from ottla.clock import SystemClock
 from ottla.cluster import model
+from ottla.cluster.changes import Change
 from ottla.cluster.config_layers import ConfigRules, TopicsInEffect
 from ottla.cluster.features import SUPPORTED, first_features
 from ottla.cluster.store.embedded import FOLDER, EmbeddedStore, found_cluster_id
@@ -148,7 +149,7 @@ class Server:
         identity = self._identity(directories)
         cluster_id = self._cluster_id(directories, identity) if shared is None else shared.load().cluster_id
         broker_id = await self._broker_id(identity, shared, pool)
-        own = EmbeddedStore(directories[0], cluster_id, files=world.files, first=first_features())
+        own = EmbeddedStore(directories[0], cluster_id, files=world.files, first=self._first_changes(directories[0]))
         store: MetadataStore = shared or own
         logs = self._open_logs(directories, cluster_id, broker_id, pool, store)
         self._keep_users(store)
@@ -195,6 +196,15 @@ class Server:
         if gate is not None:
             gate.open()
         return self._make_info(broker_id, cluster_id, endpoints)
+
+    def _first_changes(self, directory: Path) -> list[Change]:
+        """What a new cluster begins with: what `kafka-storage format` wrote down, or the newest features."""
+        files = self._world.files
+        if not files.exists(directory / "bootstrap.checkpoint") or found_cluster_id(files, directory) is not None:
+            return first_features()
+        from ottla.cluster.raft.format import first_changes  # most directories are formatted by nobody
+
+        return first_changes(files, directory) or first_features()
 
     def _me(self, broker_id: int, endpoints: tuple[model.Endpoint, ...], *, lost_memory: bool) -> model.Broker:
         return model.Broker(

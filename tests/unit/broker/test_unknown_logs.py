@@ -13,10 +13,13 @@ from ottla.broker.replication.manager import ReplicaManager
 from ottla.broker.requests.pacing import Pacing
 from ottla.broker.server import Server, running
 from ottla.broker.settings import BrokerSettings
-from ottla.cluster.changes import CreateTopic, RemoveTopic, apply_all
+from ottla.cluster.changes import CreateTopic, RemoveTopic, SetFeature, SetScramCredential, apply_all
 from ottla.cluster.features import first_features
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import Partition, Topic
+from ottla.cluster.metadata_log.writing import records_for
+from ottla.cluster.model import Partition, ScramCredential, ScramKey, Topic
+from ottla.cluster.raft.format import write_bootstrap, write_first_voters
+from ottla.cluster.raft.snapshots import DamagedSnapshot, Voters
 from ottla.cluster.store.embedded import FOLDER, EmbeddedStore
 from ottla.cluster.store.shared_memory import SharedMemory
 from ottla.protocol.messages.stop_replica import (
@@ -24,6 +27,7 @@ from ottla.protocol.messages.stop_replica import (
     StopReplicaRequest,
     StopReplicaTopicState,
 )
+from ottla.protocol.metadata_log.control import VotersRecord
 from ottla.records import BatchBuilder
 from ottla.storage.directory.checkpoints import MetaProperties, read_meta_properties, write_meta_properties
 from ottla.storage.directory.manager import LogManager
@@ -275,6 +279,29 @@ def test_the_ids_of_a_formatted_directory_are_taken(tmp_path: Path) -> None:
 
     with_broker(tmp_path, has_ids)
     with_broker(tmp_path, has_ids)
+
+
+def test_a_new_cluster_begins_with_what_was_formatted(tmp_path: Path) -> None:
+    write_meta_properties(DiskFiles(), tmp_path, MetaProperties(1, CLUSTER, 7))
+    credential = SetScramCredential(ScramKey("alice", 1), ScramCredential(4096, b"salt", b"stored", b"server"))
+    first = [SetFeature("metadata.version", 29), SetFeature("group.version", 1), credential]
+    write_bootstrap(DiskFiles(), tmp_path, records_for(first, ClusterImage(CLUSTER)), lambda: 0)
+    write_first_voters(DiskFiles(), tmp_path, Voters(1, VotersRecord(voters=[])), lambda: 0)
+
+    def has_them(server: Server) -> None:
+        image = server.broker.image
+        assert dict(image.features) == {"metadata.version": 29, "group.version": 1}
+        assert image.scram_credentials[credential.key] == credential.credential
+
+    with_broker(tmp_path, has_them)
+    (tmp_path / "bootstrap.checkpoint").write_bytes(b"it is read for a new cluster only")
+    with_broker(tmp_path, has_them)
+
+
+def test_a_damaged_bootstrap_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bootstrap.checkpoint").write_bytes(b"damaged")
+    with pytest.raises(DamagedSnapshot, match=r"bootstrap\.checkpoint"):
+        with_broker(tmp_path, lambda server: None)
 
 
 def test_a_member_without_an_id_keeps_the_one_it_was_given(tmp_path: Path) -> None:

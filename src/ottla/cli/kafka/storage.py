@@ -1,7 +1,7 @@
 """kafka-storage: format the data directories of a broker, and look at them.
 
-A directory that is formatted says whose it is (meta.properties); a broker of ours takes it as one of Kafka's own. There
-is no metadata log to be filled: features and SCRAM users come to the cluster when it runs.
+A directory that is formatted says whose it is (meta.properties), what a new cluster begins with (bootstrap.checkpoint)
+and, where they are told, who votes first. Apache's brokers and ours take it, whoever has formatted it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ottla.cli.kafka.arguments import ToolParser
 from ottla.cli.kafka.cluster import file_settings
 from ottla.cli.kafka.ends import fail
-from ottla.cli.kafka.release_levels import LATEST, level_of_release, release_of_level
+from ottla.cli.kafka.release_levels import LATEST
 from ottla.cli.output import FAILED, OK
 from ottla.errors import OttlaError
 from ottla.values import random_uuid, uuid_to_text
@@ -34,14 +34,14 @@ def _parser() -> ToolParser:
     for command in (info, form):
         command.add_argument("--config", "-c", required=True, help="the file of the broker's settings")
     form.add_argument("--cluster-id", "-t", required=True, help="the cluster's id")
-    form.add_argument("--add-scram", "-S", action="append", help="a user; not possible before the cluster runs")
+    form.add_argument("--add-scram", "-S", action="append", help="SCRAM-SHA-256=[name=NAME,password=PASSWORD]")
     form.add_argument("--ignore-formatted", "-g", action="store_true", help="pass over formatted directories")
     form.add_argument("--release-version", "-r", help=f"the release whose features to begin with ({LATEST})")
     form.add_argument("--feature", "-f", action="append", help="NAME=LEVEL")
     quorum = form.add_mutually_exclusive_group()
-    quorum.add_argument("--standalone", "-s", action="store_true", help="a quorum of one; there is none here")
-    quorum.add_argument("--no-initial-controllers", "-N", action="store_true", help="there are none here")
-    quorum.add_argument("--initial-controllers", "-I", help="there are none here")
+    quorum.add_argument("--standalone", "-s", action="store_true", help="this controller is the only voter")
+    quorum.add_argument("--no-initial-controllers", "-N", action="store_true", help="a controller that joins later")
+    quorum.add_argument("--initial-controllers", "-I", help="ID@HOST:PORT:DIRECTORY, ...")
     mapping = commands.add_parser("version-mapping", help="which levels belong to a release")
     mapping.add_argument("--release-version", "-r", help=f"the release ({LATEST})")
     needs = commands.add_parser("feature-dependencies", help="what a level of a feature needs")
@@ -79,37 +79,17 @@ def _directories(settings: dict[str, object]) -> list[Path]:
 def _format(options: argparse.Namespace, settings: dict[str, object]) -> int:
     if "zookeeper.connect" in settings:
         fail(f"{LEGACY}. Formatting is only supported for clusters in KRaft mode.")
-    if options.add_scram:
-        fail("SCRAM users cannot be made before the cluster runs; start it, then use kafka-configs --alter --user")
-    if options.feature:
-        fail("A cluster of ours has the features that its brokers were built with; leave --feature out")
-    release = release_of_level(level_of_release(options.release_version or LATEST))
-    node = settings.get("node.id", settings.get("broker.id"))
-    new = []
-    for path in _directories(settings):
-        if (path / "meta.properties").exists():
-            if not options.ignore_formatted:
-                fail(
-                    f"Log directory {path} is already formatted. Use --ignore-formatted to ignore this directory and "
-                    "format the others."
-                )
-        else:
-            new.append(path)
-    if not new:
-        print("All of the log directories are already formatted.")
-    for path in new:
-        _write(path, options.cluster_id, None if node is None else int(str(node)))
-        print(f"Formatting metadata directory {path} with metadata.version {release}.")
-    return OK
-
-
-def _write(path: Path, cluster_id: str, node: int | None) -> None:
-    from ottla.storage.directory.checkpoints import MetaProperties, write_meta_properties
+    from ottla.cli.kafka.storage_format import plan_format
+    from ottla.clock import SystemClock
     from ottla.storage.files import DiskFiles
 
-    path.mkdir(parents=True, exist_ok=True)
-    meta = MetaProperties(1, cluster_id, node, random_uuid(urandom))
-    write_meta_properties(DiskFiles(), path, meta)
+    plan = plan_format(options, settings, urandom)
+    if not plan.directory_ids:
+        print("All of the log directories are already formatted.")
+    for sentence in plan.sentences():
+        print(sentence)
+    plan.write(DiskFiles(), SystemClock().now_ms)
+    return OK
 
 
 # --- info ------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from ottla.cluster.changes import Change
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.metadata_log.reading import Replay
 from ottla.cluster.metadata_log.writing import VersionedRecord
 from ottla.cluster.raft.log import METADATA_PARTITION
 from ottla.cluster.raft.snapshots import BOOTSTRAP, SnapshotId, Voters, read_snapshot, write_snapshot
@@ -37,6 +40,17 @@ def read_bootstrap(files: Files, log_directory: Path) -> list[MetadataRecord] | 
     if not files.exists(path):
         return None
     return [record for batch in read_snapshot(files, path) for record in batch.records]
+
+
+def first_changes(files: Files, log_directory: Path) -> list[Change] | None:
+    """The same as changes of an empty image; None when nobody has said."""
+    records = read_bootstrap(files, log_directory)
+    if records is None:
+        return None
+    replay = Replay(ClusterImage(""))
+    for record in records:
+        replay.add(record)
+    return list(replay.changes())
 
 
 def write_first_voters(files: Files, log_directory: Path, voters: Voters, now_ms: Callable[[], int]) -> None:

@@ -26,6 +26,7 @@ from ottla.storage.segment.names import RECORDS_SUFFIX
 
 QUORUM_LOG: Final = f"{METADATA_TOPIC}-0"
 SNAPSHOT_SUFFIX: Final = ".checkpoint"
+FIRST_VOTERS: Final = f"{0:020}-{0:010}{SNAPSHOT_SUFFIX}"
 READ_LIMIT_BYTES: Final = 64 << 20
 NAMES_SHOWN: Final = 5
 METADATA_VERSION: Final = "metadata.version"
@@ -75,8 +76,10 @@ def topics_of(files: Files, directory: Path) -> Iterator[str]:
 
 
 def _has_quorum_log(files: Files, directory: Path) -> bool:
+    """Whether a quorum has ever run there; the first voters alone are told by formatting the directory."""
     try:
-        return files.is_directory(directory / QUORUM_LOG) and bool(files.list_directory(directory / QUORUM_LOG))
+        path = directory / QUORUM_LOG
+        return files.is_directory(path) and any(name != FIRST_VOTERS for name in files.list_directory(path))
     except (KafkaStorageError, OSError):
         return False
 
