@@ -136,8 +136,8 @@ def _voters(
     """The first voters as they are told; none where the settings name them, or the node joins later."""
     is_static = bool(str(settings.get("controller.quorum.voters") or "").strip())
     roles = {role.strip() for role in str(settings.get("process.roles") or "").split(",") if role.strip()}
-    is_told = bool(options.standalone or options.initial_controllers)
-    if is_static and is_told:
+    names_voters = bool(options.standalone or options.initial_controllers)
+    if is_static and names_voters:
         raise ValueError(
             "You cannot specify controller.quorum.voters and format the node with --initial-controllers or "
             "--standalone. If you want to use dynamic quorum, please remove controller.quorum.voters and specify "
@@ -145,7 +145,7 @@ def _voters(
         )
     if options.standalone and roles and "controller" not in roles:
         raise ValueError("You can only use --standalone on a controller.")
-    if "controller" in roles and not (is_static or is_told or options.no_initial_controllers):
+    if "controller" in roles and not (is_static or names_voters or options.no_initial_controllers):
         raise ValueError(
             "Because controller.quorum.voters is not set on this controller, you must specify one of the following: "
             f"{DYNAMIC}."
