@@ -274,13 +274,13 @@ def test_no_port_is_open_before_the_partitions_are(tmp_path: Path, port: int, mo
         await server.start()
         await make_topics(server.broker, "other")
         await server.stop()
-        follow = ReplicaManager.follow
+        apply_roles = ReplicaManager.apply_roles
 
-        async def watched(*arguments: Any) -> Moves:
+        async def watched(*arguments: Any, **named: Any) -> Moves:
             open_at_first_partition.append(_is_open(port))
-            return await follow(*arguments)
+            return await apply_roles(*arguments, **named)
 
-        monkeypatch.setattr(ReplicaManager, "follow", watched)
+        monkeypatch.setattr(ReplicaManager, "apply_roles", watched)
         server = Server(settings(tmp_path, port))
         await server.start()
         assert _is_open(port)

@@ -19,7 +19,7 @@ from functools import cached_property, partial
 from random import Random
 from typing import TYPE_CHECKING
 
-from ottla.broker.cluster.link import ClusterLink
+from ottla.broker.cluster.link import ClusterLink, Member
 from ottla.broker.cluster.policies import NO_POLICIES, Policies, refusing_faults
 from ottla.broker.cluster.producer_id_source import ProducerIdSource
 from ottla.broker.cluster.topics_on_demand import TopicsOnDemand
@@ -135,7 +135,7 @@ class Broker:
         self.topics_in_effect = TopicsInEffect(self.config_rules)
         self._make_counters(registry, settings)
         self.tokens = DelegationTokens(settings)
-        self.orders = asyncio.Lock()  # of the controller are carried out one after the other
+        self.member: Member | None = None  # set by whoever makes the link of one
         self.pacing = Pacing(clock.monotonic_ms, pool)
         self.fetch_sessions = FetchSessions(
             lambda: random.randint(1, (1 << 31) - 1), slots=settings.max_incremental_fetch_session_cache_slots

@@ -125,8 +125,8 @@ class KafkaCluster:
 
     def _shared_controller(self) -> int:
         for number in self.running:
-            role = self.server(number).broker.link.role
-            if role is not None and role.is_active:
+            member = self.server(number).broker.member
+            if member is not None and member.role.is_active:
                 return number
         return -1
 

@@ -10,6 +10,7 @@ import pytest
 from tests.golden.logs.reading import ARCHIVES, unpack
 
 from ottla.broker.replication.manager import ReplicaManager
+from ottla.broker.replication.orders import stops
 from ottla.broker.requests.pacing import Pacing
 from ottla.broker.server import Server, running
 from ottla.broker.settings import BrokerSettings
@@ -262,7 +263,7 @@ def test_an_order_to_delete_does_not_reach_a_log_of_another_topic(
     image = apply_all(ClusterImage(CLUSTER), known)
     pacing = Pacing(lambda: 0.0, None)
     with pacing.turn() as pace:
-        asyncio.run(replicas.stop(order, image, 0, pace=pace))
+        asyncio.run(replicas.apply_roles(stops(order, image), image, 0, pace, are_orders=True))
     logs.close()
     assert len(strays(tmp_path)) == is_kept
     assert not (tmp_path / "orders-0").exists()

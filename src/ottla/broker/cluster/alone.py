@@ -7,7 +7,7 @@ logs are tried again until they are there. Without that the topic would have no 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +17,7 @@ from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
 from ottla.broker.quotas.forwarded import Client
 from ottla.broker.quotas.mutations import quota_of_creation
 from ottla.broker.replication.followers import Followers, NoFollowers
+from ottla.broker.replication.image_roles import image_roles
 from ottla.broker.requests.context import RequestContext
 from ottla.clock import Timer
 from ottla.cluster import model
@@ -28,10 +29,8 @@ from ottla.cluster.store.interface import OwnStore
 from ottla.cluster.topics import create_topics
 from ottla.errors import (
     BrokerNotAvailable,
-    NotController,
     NotLeaderOrFollower,
     StorageExhausted,
-    UnsupportedVersion,
     broker_error,
 )
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest
@@ -41,9 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ottla.broker.broker import Broker
-    from ottla.broker.cluster.controller_role import ControllerRole
-    from ottla.cluster.controller.events import Asked
-    from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +50,6 @@ NOT_A_MEMBER: Final = "this broker is a cluster of its own"
 class AloneLink:
     is_alone = True
     epoch = -1
-    role: ControllerRole | None = None
 
     def __init__(self, broker: Broker, store: OwnStore, pool: Executor | None) -> None:
         self.replication: Followers = NoFollowers()
@@ -108,7 +103,11 @@ class AloneLink:
         """Make the disk match the image; returns what it has no room for."""
         broker = self._broker
         with broker.pacing.turn() as pace:
-            moves = await broker.replicas.follow(image, topics, broker.clock.now_ms(), pace)
+            now_ms = broker.clock.now_ms()
+            if topics is None:
+                await broker.replicas.set_unknown_aside(image, now_ms, pace)
+            roles = image_roles(image, topics, list(broker.replicas), broker.id)
+            moves = await broker.replicas.apply_roles(roles, image, now_ms, pace, are_orders=False)
             await apply_moves(broker, moves, pace)
         for topic, error in moves.unmade.items():
             if topic not in self._unmade:
@@ -117,6 +116,9 @@ class AloneLink:
         self._unmade = (self._unmade - tried) | moves.unmade.keys()
         if self._unmade and self._again is None:
             self._again = broker.clock.call_later(TRY_AGAIN_MS, self._try_again)
+        for refused in moves.refused.values():
+            if not isinstance(refused, StorageExhausted):
+                raise refused
         return moves.unmade
 
     def _try_again(self) -> None:
@@ -161,9 +163,6 @@ class AloneLink:
 
         return ProducerIdBlock(*(await self.change(plan)).answers[0])
 
-    async def ask_controller_role(self, event: Asked) -> Message:
-        raise NotController(NOT_A_MEMBER)
-
     def leads_elsewhere(self, topic: str, partition: int) -> bool:
         return False
 
@@ -175,18 +174,3 @@ class AloneLink:
 
     def directory_failed(self) -> None:
         """Nobody else could lead what was there."""
-
-    def repeat_orders(self) -> None:
-        """Nobody gives any; what was not made is tried again here."""
-
-    def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
-        raise UnsupportedVersion(NOT_A_MEMBER)
-
-    def knows_broker(self, address: str) -> bool:
-        return False
-
-    async def admits_broker(self, address: str) -> bool:
-        return False
-
-    async def learn_settings(self, topics: Collection[str]) -> None:
-        """They are in the image."""

@@ -100,8 +100,8 @@ class Forwarder:
 
     @property
     def _is_controller(self) -> bool:
-        role = self._broker.link.role
-        return role is None or role.is_active
+        member = self._broker.member
+        return member is None or member.role.is_active
 
     async def _ask(self, request: Message, version: int | None, timeout_ms: float, client_id: str) -> Message | None:
         controller_id = self._broker.image.controller_id

@@ -119,6 +119,7 @@ def make_member(
         broker, broker_connections(forwarding_client_id(broker.id)), limit_ms=settings.request_timeout_ms
     )
     member = ClusterMember(broker, store, connections, role, fetchers, forwarder, settings=settings, pool=pool)
+    broker.member = member
     broker.dynamic.subscribe(
         ["num.replica.fetchers"],
         lambda _, new: member.replication.redistribute(fetchers_of(new)),

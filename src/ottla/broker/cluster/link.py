@@ -6,7 +6,7 @@ membership.py   one of several: a controller decides, other brokers lead other p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.cluster.changes import P
@@ -15,14 +15,16 @@ from ottla.broker.quotas.forwarded import Client
 from ottla.broker.requests.context import RequestContext
 from ottla.cluster import model
 from ottla.cluster.image import ClusterImage
+from ottla.errors import NotController
 from ottla.protocol.messages.create_topics import CreatableTopic
 from ottla.protocol.schema import Message
 
 if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.cluster.broker_addresses import BrokerAddresses
+    from ottla.broker.cluster.controller_orders import ControllerOrders
     from ottla.broker.cluster.controller_role import ControllerRole
     from ottla.broker.replication.followers import Followers
-    from ottla.cluster.controller.events import Asked
-    from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 
 class ClusterLink(Protocol):
@@ -34,10 +36,6 @@ class ClusterLink(Protocol):
 
     @property
     def replication(self) -> Followers: ...
-
-    @property
-    def role(self) -> ControllerRole | None:
-        """The part of this broker that may be controller; None in a broker that is alone."""
 
     async def prepare(self) -> None:
         """What can be done before this broker is known to anybody, and long before a port is open."""
@@ -68,9 +66,6 @@ class ClusterLink(Protocol):
     async def allocate_producer_ids(self) -> ProducerIdBlock:
         """A block of producer ids that nobody else has."""
 
-    async def ask_controller_role(self, event: Asked) -> Message:
-        """What this broker decides as controller; raises NotController when it is not."""
-
     def leads_elsewhere(self, topic: str, partition: int) -> bool:
         """Whether another broker leads this partition, as far as is known here."""
 
@@ -83,17 +78,17 @@ class ClusterLink(Protocol):
     def directory_failed(self) -> None:
         """A log directory of this broker is offline."""
 
-    def repeat_orders(self) -> None:
-        """The disk had no room for a log: have the controller say again, a little later, what this broker is to do."""
 
-    def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
-        """The controller's word about brokers and partitions."""
+class Member(Protocol):
+    """What is beside the link where a controller gives orders and any broker may be controller: the cluster is kept in
+    ZooKeeper, or by a keeper on this machine. A broker of a metadata log has none of it."""
 
-    def knows_broker(self, address: str) -> bool:
-        """Whether brokers may ask from this address, as far as is known."""
+    orders: ControllerOrders
+    role: ControllerRole
+    addresses: BrokerAddresses
 
-    async def admits_broker(self, address: str) -> bool:
-        """The same, with a fresh look at who is registered before the answer is no."""
 
-    async def learn_settings(self, topics: Collection[str]) -> None:
-        """Read the settings of topics that are new here."""
+def member_of(broker: Broker) -> Member:
+    if broker.member is None:
+        raise NotController("no broker of this cluster is controller, and none gives orders")
+    return broker.member

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, TypeVarTuple
 from ottla.broker.cluster.apply import apply_image, apply_topic_settings, notify_groups, topics_of
 from ottla.broker.cluster.broker_addresses import BrokerAddresses, IpNetwork
 from ottla.broker.cluster.changes import P
+from ottla.broker.cluster.controller_orders import ControllerOrders
 from ottla.broker.cluster.first_view import wait_for_first_view
 from ottla.broker.cluster.forwarding import Forwarder
 from ottla.broker.cluster.inter_broker import Connections
@@ -50,7 +51,7 @@ from ottla.cluster.changes import (
     UnregisterBroker,
     apply_all,
 )
-from ottla.cluster.controller.events import Asked, ProducerIdsAsked
+from ottla.cluster.controller.events import ProducerIdsAsked
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import NO_LEADER
 from ottla.cluster.model import Broker as BrokerEntry
@@ -69,7 +70,7 @@ from ottla.ordered_set import OrderedSet
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
 from ottla.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from ottla.protocol.schema import Message
 
@@ -110,7 +111,7 @@ class MemberSettings(Protocol):
 
 
 class ClusterMember:
-    """ClusterLink of a broker in a cluster; see the module. Belongs to the broker's loop."""
+    """ClusterLink and Member of a broker in a cluster; see the module. Belongs to the broker's loop."""
 
     is_alone = False
 
@@ -145,6 +146,9 @@ class ClusterMember:
         self.replication = Replication(broker, fetchers, self.ask_controller, broker_epoch=lambda: self.epoch)
         self.addresses = BrokerAddresses(
             self._registered_brokers, networks=settings.broker_networks, clock=broker.clock
+        )
+        self.orders = ControllerOrders(
+            broker, learn_settings=self._learn_settings, repeat=self._ask_for_orders, take_view=self._take_view
         )
         self._forwarder = forwarder
         self._unread: set[str] = set()  # new topics whose settings could not be read yet
@@ -279,18 +283,14 @@ class ClusterMember:
 
     # --- updates from the controller and the store ---
 
-    def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
-        """Take the controller's word about brokers and partitions."""
-        try:
-            self._broker.replicas.check_order(request.controller_epoch, request.broker_epoch, self._broker.image)
-        except BrokerError as error:
-            return UpdateMetadataResponse(error_code=error.code)
+    def _take_view(self, request: UpdateMetadataRequest) -> None:
+        """The controller's word about brokers and partitions."""
         before = set(self._broker.image.brokers)
         changes = changes_of(self._broker.image, request)
         self._apply_changes(changes)
         new = {each.topic.name for each in changes if isinstance(each, CreateTopic)}
         if new and self._has_view:
-            self._start(self.learn_settings(new))
+            self._start(self._learn_settings(new))
         if not self._has_view:
             self._has_view = True
             self._start(self._say_that_losses_are_known())
@@ -300,7 +300,6 @@ class ClusterMember:
         for gone in before - set(self._broker.image.brokers):
             self._connections.forget(gone)
         self._start(self._connections.sweep())
-        return UpdateMetadataResponse(error_code=0)
 
     def _apply_changes(self, changes: Sequence[Change]) -> None:
         """These things are true now."""
@@ -331,7 +330,7 @@ class ClusterMember:
         apply_topic_settings(self._broker, topics_of(before, image, settings))
         notify_groups(self._broker, before, changes, changed)
 
-    async def learn_settings(self, topics: Collection[str]) -> None:
+    async def _learn_settings(self, topics: Collection[str]) -> None:
         """Read the settings of new topics: no event carries them."""
         try:
             changes = await self._in_store(self._store.read_topic_settings, sorted(topics))
@@ -374,7 +373,7 @@ class ClusterMember:
                 await self._broker.clock.sleep(REGISTER_AGAIN_MS)
         unread, self._unread = self._unread, set()
         if unread:
-            await self.learn_settings(unread)
+            await self._learn_settings(unread)
         self.role.notify(event)
 
     # --- what it changes ---
@@ -433,7 +432,7 @@ class ClusterMember:
         self._is_announcing = False
         await self._have_orders_sent()
 
-    def repeat_orders(self) -> None:
+    def _ask_for_orders(self) -> None:
         """A controller that hears of a directory sends its orders again, and the answers tell it what is well now."""
         if not self._is_repeating:
             self._is_repeating = True
@@ -469,11 +468,6 @@ class ClusterMember:
 
     async def forward(self, request: Message, context: RequestContext) -> Message | None:
         return await self._forwarder.answer(request, context)
-
-    async def ask_controller_role(self, event: Asked) -> Message:
-        response = await self.role.ask(event)
-        assert isinstance(response, Message)
-        return response
 
     def leads_elsewhere(self, topic: str, partition: int) -> bool:
         state = self._broker.image.partition(topic, partition)
@@ -513,12 +507,6 @@ class ClusterMember:
         if response.error_code:
             raise broker_error(response.error_code)
         return ProducerIdBlock(response.producer_id_start, response.producer_id_len)
-
-    def knows_broker(self, address: str) -> bool:
-        return self.addresses.includes(address)
-
-    async def admits_broker(self, address: str) -> bool:
-        return await self.addresses.admits(address)
 
     # --- small parts ---
 

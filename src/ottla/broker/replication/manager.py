@@ -1,14 +1,14 @@
-"""The partitions this broker has: made, changed and removed as the cluster says.
+"""The partitions this broker has: made, changed and removed by the roles that it gets (roles.py).
 
-On its own, a broker goes by the image (`follow`). In a cluster it goes by the controller's orders alone (`become`,
-`stop`): an image that is late must not bring back what was stopped. What changed is returned as values, so that whoever
-knows them can load and unload coordinators, and follow leaders.
+What changed is returned as values, so that whoever knows them can load and unload coordinators, and follow leaders.
 
-1. An order about a partition is obeyed when its leader epoch is greater than ours. Everything else is refused for that
-   partition only, and nothing of it happens.
-2. Leaders first, then followers: the sooner there is a leader, the sooner somebody is served.
-3. A replica that is stopped stays, unless it is to be deleted: its broker is going down, and comes back.
-4. Only a log of a topic that this cluster deleted is removed. One that belongs to a topic which the cluster does not
+1. What goes is first, so that there is room, then leaders, then followers: the sooner there is a leader, the sooner
+   somebody is served.
+2. Roles of an image are the truth. An order may be late, or meant for another topic: it is obeyed when its leader epoch
+   is greater than ours, and is for what we have. So a late one does not bring back what was stopped.
+3. What is refused, is refused for that partition only, and nothing of it happens.
+4. A replica that is stopped stays, unless it is to be deleted: its broker is going down, and comes back.
+5. Only a log of a topic that this cluster deleted is removed. One that belongs to a topic which the cluster does not
    know, or to another topic of that name, is set aside (`-stray`) with a warning and kept: nobody here can tell whose
    records it has.
 """
@@ -16,12 +16,13 @@ knows them can load and unload coordinators, and follow leaders.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 from ottla.broker.replication.moves import Moves
 from ottla.broker.replication.partition import NO_EPOCH, Partition
+from ottla.broker.replication.roles import NoRole, Role
 from ottla.broker.requests.pacing import Pace
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.partition_room import PartitionRoom
@@ -30,9 +31,7 @@ from ottla.errors import (
     FencedLeaderEpoch,
     InconsistentTopicId,
     KafkaStorageError,
-    StaleBrokerEpoch,
     StaleControllerEpoch,
-    StorageExhausted,
     UnknownTopicOrPartition,
 )
 from ottla.storage.directory.directories import CheckpointJob, LogDirectory
@@ -42,11 +41,6 @@ from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.truncate import Removed
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
-
-if TYPE_CHECKING:
-    from ottla.broker.replication import orders
-    from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-    from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
 log = logging.getLogger(__name__)
 
@@ -109,10 +103,9 @@ class ReplicaManager:
         self._settings_of = settings_of
         self._partitions: dict[TopicPartition, Partition] = {}
         self._names: dict[bytes, dict[TopicPartition, None]] = {}  # by topic id
-        self.controller_epoch = 0  # of the newest controller that gave us an order
         self.broker_epoch = broker_epoch
         self._monotonic_ms = monotonic_ms
-        # Whether this cluster deleted a topic not long ago; a member is told what to delete by the controller.
+        # Whether this cluster deleted a topic not long ago; a controller that gives orders says what to delete.
         self.was_deleted: Callable[[bytes], bool] = lambda topic_id: False
         # On the path of every record, where a plain pair is made in less time than a TopicPartition and equals it.
         self.get = cast(Callable[[tuple[str, int]], Partition | None], self._partitions.get)
@@ -160,25 +153,103 @@ class ReplicaManager:
         )
         return PartitionRoom(self._broker_id, image, files.partition_limit, reason)
 
-    async def follow(self, image: ClusterImage, topics: set[str] | None, now_ms: int, pace: Pace) -> Moves:
-        """Make what we have match the image; only the `topics` that changed are compared, None is all. A disk that is
-        full now is no reason to leave the rest undone: `unmade` says what to come back for."""
+    # -- roles -------------------------------------------------------------------------------------------------------
+
+    async def apply_roles(
+        self, roles: Iterable[Role | NoRole], image: ClusterImage, now_ms: int, pace: Pace, *, are_orders: bool
+    ) -> Moves:
+        """Be what the roles say, with the settings that topics have in the image."""
         moves = Moves([], [], [], [], {})
-        if topics is None:
-            await self._set_unknown_aside(image, now_ms, pace)
-        names = set(image.topics()) if topics is None else topics
-        for topic in sorted(names):
+        waiting: list[Role | NoRole] = []
+        for role in roles:  # they may be read off a large image
+            waiting.append(role)
+            await pace.step()
+        waiting.sort(key=self._turn_of)
+        settings: dict[str, TopicSettings] = {}
+        for role in waiting:
             try:
-                await self._follow_topic(image, topic, now_ms, moves, pace)
-            except StorageExhausted as error:
-                moves.unmade[topic] = error
-        gone = [each for each in self._partitions if image.topic(each.topic) is None and self._concerns(each, topics)]
-        for name in gone:
-            self._remove(name, now_ms, moves)
+                if are_orders:
+                    self._check_order(role)
+                if isinstance(role, NoRole):
+                    self._give_up(role, now_ms, moves)
+                else:
+                    self._take(role, image, settings, now_ms, moves)
+            except BrokerError as error:
+                moves.refused[role.name] = error
             await pace.step()
         return moves
 
-    async def _set_unknown_aside(self, image: ClusterImage, now_ms: int, pace: Pace) -> None:
+    def _turn_of(self, role: Role | NoRole) -> int:
+        if isinstance(role, NoRole):
+            return 0
+        return 1 if role.state.leader == self._broker_id else 2
+
+    def _check_order(self, role: Role | NoRole) -> None:
+        """Raise unless it is newer than what we know, and about what we have."""
+        name, partition = role.name, self._partitions.get(role.name)
+        if partition is not None and partition.offline is not None:
+            raise partition.offline
+        if isinstance(role, NoRole):
+            if partition is not None and not role.is_for(partition.leader_epoch):
+                raise FencedLeaderEpoch(f"{name} is in epoch {partition.leader_epoch}, not {role.leader_epoch}")
+            return
+        if not self._is_of_topic(role, partition):
+            raise InconsistentTopicId(f"the log of {name} belongs to another topic of that name")
+        epoch = partition.leader_epoch if partition is not None else NO_EPOCH
+        if role.state.leader_epoch <= epoch:
+            raise StaleControllerEpoch(f"{name} is in leader epoch {epoch}, the order is of {role.state.leader_epoch}")
+        if self._broker_id not in role.state.replicas:
+            raise UnknownTopicOrPartition(f"this broker is not among the replicas of {name}")
+
+    def _is_of_topic(self, role: Role, partition: Partition | None) -> bool:
+        if role.topic_id is None:
+            return True
+        if partition is not None:
+            return partition.topic_id == role.topic_id
+        found = self.logs.log(role.name)
+        return found is None or found.may_be_of(role.topic_id)
+
+    def _take(
+        self, role: Role, image: ClusterImage, settings: dict[str, TopicSettings], now_ms: int, moves: Moves
+    ) -> None:
+        topic = role.name.topic
+        if topic not in settings:
+            settings[topic] = self._settings_of(image, topic)
+        partition = self._partitions.get(role.name)
+        before = None if partition is None else (partition.is_leader, partition.leader_epoch)
+        if partition is None:
+            partition = self._made(role, settings[topic], now_ms)
+        else:
+            partition.log.settings = settings[topic]
+        partition.update_state(role.state, now_ms=self._monotonic_ms())
+        if before != (partition.is_leader, partition.leader_epoch):
+            (moves.new_leaders if partition.is_leader else moves.followers).append(partition)
+
+    def _made(self, role: Role, settings: TopicSettings, now_ms: int) -> Partition:
+        log_of = self.logs.log(role.name)
+        topic_id = role.topic_id or (log_of.topic_id if log_of is not None else None)
+        if topic_id is None:
+            raise InconsistentTopicId(f"the controller gave no id for the topic of {role.name}, and the log has none")
+        return self._open(role.name, topic_id, settings, now_ms, is_new=role.is_new)
+
+    def _give_up(self, role: NoRole, now_ms: int, moves: Moves) -> None:
+        if not role.deletes:
+            moves.stopped.append(role.name)
+        elif role.name in self._partitions:
+            self._remove(role.name, now_ms, moves)
+        elif (found := self.logs.log(role.name)) is not None:
+            self._delete_left_over(found, role, now_ms)
+
+    def _delete_left_over(self, found: PartitionLog, role: NoRole, now_ms: int) -> None:
+        """It was to go while we were away; unless it is of another topic of that name, which nobody spoke of."""
+        if role.topic_id is not None and not found.may_be_of(role.topic_id):
+            _warn_of_stray(role.name, self.logs.make_stray(role.name))
+        else:
+            self.logs.delete(role.name, now_ms)
+
+    # -- logs that are nobody's --------------------------------------------------------------------------------------
+
+    async def set_unknown_aside(self, image: ClusterImage, now_ms: int, pace: Pace) -> None:
         """What is on the disk and belongs to no partition of the image: deleted topics of ours go, the rest is kept."""
         for found in self.logs.logs():
             if found.topic_partition not in self._partitions and not _belongs(image, found):
@@ -194,152 +265,6 @@ class ReplicaManager:
                 except KafkaStorageError as error:
                     log.error("the copy of %s is no partition's and could not be set aside: %s", name, error)
             await pace.step()
-
-    @staticmethod
-    def _concerns(name: TopicPartition, topics: set[str] | None) -> bool:
-        return topics is None or name.topic in topics
-
-    async def _follow_topic(self, image: ClusterImage, topic_name: str, now_ms: int, moves: Moves, pace: Pace) -> None:
-        topic = image.topic(topic_name)
-        if topic is None:
-            return
-        settings: TopicSettings | None = None
-        for index, state in enumerate(topic.partitions):
-            await pace.step()
-            name = TopicPartition(topic_name, index)
-            partition = self._partitions.get(name)
-            if partition is not None and partition.topic_id != topic.id:
-                self._remove(name, now_ms, moves)  # deleted and made again under the same name
-                partition = None
-            if self._broker_id not in state.replicas:
-                if partition is not None:
-                    self._remove(name, now_ms, moves)
-                continue
-            settings = settings or self._settings_of(image, topic_name)
-            if partition is None:
-                partition = self._open(name, topic.id, settings, now_ms)
-            else:
-                partition.log.settings = settings
-            if partition.update_state(state):
-                moves.new_leaders.append(partition)
-
-    # -- orders ------------------------------------------------------------------------------------------------------
-
-    def check_order(self, controller_epoch: int, broker_epoch: int, image: ClusterImage) -> None:
-        """Raise unless an order comes from a controller we may obey, and was meant for us as we are now."""
-        epoch = self.broker_epoch()
-        if broker_epoch != NO_EPOCH and broker_epoch < epoch:
-            raise StaleBrokerEpoch(f"the order is for broker epoch {broker_epoch}, this is {epoch}")
-        newest = max(self.controller_epoch, image.controller_epoch)
-        if controller_epoch < newest:
-            raise StaleControllerEpoch(f"controller epoch {controller_epoch} has been replaced by {newest}")
-
-    def topics_to_make(self, request: LeaderAndIsrRequest) -> set[str]:
-        """The topics of which an order would have logs made here."""
-        from ottla.broker.replication import orders  # a broker on its own gets none
-
-        return {
-            role.name.topic
-            for role in orders.roles(request)
-            if role.name not in self._partitions and self.logs.log(role.name) is None
-        }
-
-    async def become(
-        self, request: LeaderAndIsrRequest, image: ClusterImage, now_ms: int, *, pace: Pace, version: int = 7
-    ) -> tuple[LeaderAndIsrResponse, Moves]:
-        """Lead and follow as the controller says; `check_order` has found the order to be for us."""
-        from ottla.broker.replication import orders  # a broker on its own gets none
-
-        self.controller_epoch = request.controller_epoch
-        moves = Moves([], [], [], [], {})
-        codes: dict[TopicPartition, int] = {}
-        roles = sorted(orders.roles(request), key=lambda role: role.state.leader != self._broker_id)
-        for role in roles:
-            codes[role.name] = self._become_one(role, image, now_ms, moves)
-            await pace.step()
-        return orders.roles_answer(request, codes, version), moves
-
-    def _become_one(self, role: orders.Role, image: ClusterImage, now_ms: int, moves: Moves) -> int:
-        try:
-            self._check_role(role)
-            partition = self._partitions.get(role.name)
-            if partition is None:
-                settings = self._settings_of(image, role.name.topic)
-                partition = self._made(role, settings, now_ms)
-            partition.update_state(role.state, now_ms=self._monotonic_ms())
-        except StaleControllerEpoch as error:
-            log.debug("%s stays what it is: %s", role.name, error)  # a new controller sends everything again
-            return error.code
-        except BrokerError as error:
-            if isinstance(error, StorageExhausted):
-                moves.unmade[role.name.topic] = error
-            log.warning("%s cannot be what the controller says: %s", role.name, error)
-            return error.code
-        (moves.new_leaders if partition.is_leader else moves.followers).append(partition)
-        return 0
-
-    def _check_role(self, role: orders.Role) -> None:
-        name, partition = role.name, self._partitions.get(role.name)
-        if partition is not None and partition.offline is not None:
-            raise partition.offline
-        found = self.logs.log(name)
-        is_known = found is None or role.topic_id is None or found.may_be_of(role.topic_id)
-        if partition is not None and role.topic_id is not None:
-            is_known = partition.topic_id == role.topic_id
-        if not is_known:
-            raise InconsistentTopicId(f"the log of {name} belongs to another topic of that name")
-        epoch = partition.leader_epoch if partition is not None else NO_EPOCH
-        if role.state.leader_epoch <= epoch:
-            raise StaleControllerEpoch(f"{name} is in leader epoch {epoch}, the order is of {role.state.leader_epoch}")
-        if self._broker_id not in role.state.replicas:
-            raise UnknownTopicOrPartition(f"this broker is not among the replicas of {name}")
-
-    def _made(self, role: orders.Role, settings: TopicSettings, now_ms: int) -> Partition:
-        log_of = self.logs.log(role.name)
-        topic_id = role.topic_id or (log_of.topic_id if log_of is not None else None)
-        if topic_id is None:
-            raise InconsistentTopicId(f"the controller gave no id for the topic of {role.name}, and the log has none")
-        return self._open(role.name, topic_id, settings, now_ms, is_new=role.is_new)
-
-    async def stop(
-        self, request: StopReplicaRequest, image: ClusterImage, now_ms: int, *, pace: Pace
-    ) -> tuple[StopReplicaResponse, Moves]:
-        """Stop, and delete where the controller says so; `check_order` has found the order to be for us."""
-        from ottla.broker.replication import orders  # a broker on its own gets none
-
-        self.controller_epoch = request.controller_epoch
-        moves = Moves([], [], [], [], {})
-        codes: dict[TopicPartition, int] = {}
-        for each in orders.stops(request):
-            codes[each.name] = self._stop_one(each, image, now_ms, moves)
-            await pace.step()
-        return orders.stops_answer(codes), moves
-
-    def _stop_one(self, order: orders.Stop, image: ClusterImage, now_ms: int, moves: Moves) -> int:
-        name, partition = order.name, self._partitions.get(order.name)
-        try:
-            if partition is not None and partition.offline is not None:
-                raise partition.offline
-            if partition is not None and not order.is_for(partition.leader_epoch):
-                raise FencedLeaderEpoch(f"{name} is in epoch {partition.leader_epoch}, not {order.leader_epoch}")
-            if not order.deletes:
-                moves.stopped.append(name)
-            elif partition is not None:
-                self._remove(name, now_ms, moves)
-            elif (found := self.logs.log(name)) is not None:
-                self._delete_left_over(found, image, now_ms)
-        except BrokerError as error:
-            log.warning("%s cannot be stopped: %s", name, error)
-            return error.code
-        return 0
-
-    def _delete_left_over(self, found: PartitionLog, image: ClusterImage, now_ms: int) -> None:
-        """It was to go while we were away; unless it is of another topic of that name, which nobody spoke of."""
-        name, topic = found.topic_partition, image.topic(found.topic_partition.topic)
-        if topic is not None and not found.may_be_of(topic.id):
-            _warn_of_stray(name, self.logs.make_stray(name))
-        else:
-            self.logs.delete(name, now_ms)
 
     # -- cutting -----------------------------------------------------------------------------------------------------
 

@@ -1,15 +1,18 @@
 """Orders of the controller, read: what LeaderAndIsr and StopReplica say at any version, partition by partition.
 
-Versions group partitions differently and put the answers of partitions in different places; here they are alike.
+Versions group partitions differently and put the answers of partitions in different places; here they are alike: orders
+become roles (roles.py), and what was refused becomes the answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from ottla.broker.replication.roles import NO_EPOCH, NoRole, Role
 from ottla.cluster import model
-from ottla.light_tuples import NamedTuple
+from ottla.cluster.image import ClusterImage
+from ottla.errors import BrokerError
 from ottla.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,
@@ -21,29 +24,6 @@ from ottla.protocol.messages.stop_replica import StopReplicaPartitionError, Stop
 from ottla.values import ZERO_UUID, TopicPartition
 
 TOPIC_IDS_SINCE: Final = 5
-NO_EPOCH: Final = -1
-EPOCH_DURING_DELETE: Final = -2
-
-
-class Role(NamedTuple):
-    """What this broker is to be for a partition. `topic_id` is None for a controller that does not know it."""
-
-    name: TopicPartition
-    topic_id: bytes | None
-    state: model.Partition
-    is_new: bool
-
-
-class Stop(NamedTuple):
-    """A replica that is to stop. The epoch may be NO_EPOCH (not sent) or EPOCH_DURING_DELETE (whatever ours is)."""
-
-    name: TopicPartition
-    leader_epoch: int
-    deletes: bool
-
-    def is_for(self, leader_epoch: int) -> bool:
-        """Whether it is not older than what we know."""
-        return self.leader_epoch in (NO_EPOCH, EPOCH_DURING_DELETE) or self.leader_epoch >= leader_epoch
 
 
 def roles(request: LeaderAndIsrRequest) -> Iterator[Role]:
@@ -70,9 +50,9 @@ def _role(topic: str, topic_id: bytes | None, ordered: LeaderAndIsrPartitionStat
 
 
 def roles_answer(
-    request: LeaderAndIsrRequest, codes: Mapping[TopicPartition, int], version: int
+    request: LeaderAndIsrRequest, refused: Mapping[TopicPartition, BrokerError], version: int
 ) -> LeaderAndIsrResponse:
-    """The answer to an order with the error code of each of its partitions."""
+    """The answer to an order of whose partitions some were refused."""
     if version >= TOPIC_IDS_SINCE:
         topics = [
             LeaderAndIsrTopicError(
@@ -80,7 +60,7 @@ def roles_answer(
                 partition_errors=[
                     LeaderAndIsrPartitionError(
                         partition_index=each.partition_index,
-                        error_code=codes[TopicPartition(topic.topic_name, each.partition_index)],
+                        error_code=_code(refused, TopicPartition(topic.topic_name, each.partition_index)),
                     )
                     for each in topic.partition_states
                 ],
@@ -89,27 +69,40 @@ def roles_answer(
         ]
         return LeaderAndIsrResponse(error_code=0, topics=topics)
     errors = [
-        LeaderAndIsrPartitionError(topic_name=name.topic, partition_index=name.partition, error_code=code)
-        for name, code in codes.items()
+        LeaderAndIsrPartitionError(
+            topic_name=role.name.topic, partition_index=role.name.partition, error_code=_code(refused, role.name)
+        )
+        for role in roles(request)
     ]
     return LeaderAndIsrResponse(error_code=0, partition_errors=errors)
 
 
-def stops(request: StopReplicaRequest) -> Iterator[Stop]:
+def stops(request: StopReplicaRequest, image: ClusterImage) -> Iterator[NoRole]:
+    """The image tells which topic has the name now."""
     deletes = request.delete_partitions
     for one in request.ungrouped_partitions:
-        yield Stop(TopicPartition(one.topic_name, one.partition_index), NO_EPOCH, deletes)
+        yield _stop(image, one.topic_name, one.partition_index, deletes)
     for topic in request.topics:
         for index in topic.partition_indexes:
-            yield Stop(TopicPartition(topic.name, index), NO_EPOCH, deletes)
+            yield _stop(image, topic.name, index, deletes)
     for state in request.topic_states:
         for each in state.partition_states:
-            yield Stop(TopicPartition(state.topic_name, each.partition_index), each.leader_epoch, each.delete_partition)
+            yield _stop(image, state.topic_name, each.partition_index, each.delete_partition, each.leader_epoch)
 
 
-def stops_answer(codes: Mapping[TopicPartition, int]) -> StopReplicaResponse:
+def _stop(image: ClusterImage, topic: str, index: int, deletes: bool, leader_epoch: int = NO_EPOCH) -> NoRole:
+    return NoRole(TopicPartition(topic, index), image.topic_id(topic), leader_epoch, deletes)
+
+
+def stops_answer(names: Iterable[TopicPartition], refused: Mapping[TopicPartition, BrokerError]) -> StopReplicaResponse:
     errors = [
-        StopReplicaPartitionError(topic_name=name.topic, partition_index=name.partition, error_code=code)
-        for name, code in codes.items()
+        StopReplicaPartitionError(
+            topic_name=name.topic, partition_index=name.partition, error_code=_code(refused, name)
+        )
+        for name in names
     ]
     return StopReplicaResponse(error_code=0, partition_errors=errors)
+
+
+def _code(refused: Mapping[TopicPartition, BrokerError], name: TopicPartition) -> int:
+    return refused[name].code if name in refused else 0

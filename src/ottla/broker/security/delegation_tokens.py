@@ -86,7 +86,7 @@ def token_rules(settings: BrokerSettings) -> TokenRules | None:
 async def remove_expired_tokens(broker: Broker) -> None:
     """See promise 3; done now and then by a job."""
     link = broker.link
-    decides = link.is_alone or (link.role is not None and link.role.is_active)
+    decides = link.is_alone or (broker.member is not None and broker.member.role.is_active)
     if broker.tokens.rules is None or not decides:
         return
     now_ms = broker.clock.now_ms()

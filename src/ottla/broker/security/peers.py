@@ -72,7 +72,8 @@ class Peers:
     async def admit(self, context: RequestContext) -> None:
         """Raise unless he is a broker; the registered brokers are read again before an address is refused."""
         refusal = self.refusal(context)
-        if isinstance(refusal, CloseConnection) and await self._broker.link.admits_broker(context.client_host):
+        member = self._broker.member
+        if isinstance(refusal, CloseConnection) and member and await member.addresses.admits(context.client_host):
             refusal = None
         if refusal is not None:
             raise refusal
@@ -96,6 +97,7 @@ class Peers:
     def _wrong_address(self, context: RequestContext) -> CloseConnection | None:
         """No answer instead of an error: a controller repeats an order only when it got none, and its broker may have
         been registered a moment ago."""
-        if self._broker.link.knows_broker(context.client_host):
+        member = self._broker.member
+        if member is not None and member.addresses.includes(context.client_host):
             return None
         return CloseConnection(f"{context.client_host} is no address of a broker of this cluster")

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.cluster.alone import AloneLink
 from ottla.broker.cluster.controller_role import ControllerRole
+from ottla.broker.cluster.link import member_of
 from ottla.broker.handlers.between_brokers import allocate_producer_ids, alter_partition, controlled_shutdown
 from ottla.cluster.changes import AlterConfig, Change, ChangePartition, CreateTopic
-from ottla.cluster.controller.events import ProducerIdsAsked
 from ottla.cluster.controller.state import ControllerRules
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Broker, ConfigResource, Endpoint, Partition, ResourceType, Topic
@@ -56,7 +55,7 @@ class Node:
         self.register()
         self.member.wake_with(self._take_events)
         self.controller_role.start()
-        self.link = SimpleNamespace(ask_controller_role=self.controller_role.ask)
+        self.broker = SimpleNamespace(member=SimpleNamespace(role=self.controller_role))
 
     def register(self) -> None:
         endpoint = Endpoint("PLAINTEXT", "localhost", 9000 + self.id)
@@ -398,18 +397,18 @@ def _leader(cluster: Cluster) -> int:
 
 def test_the_handlers_ask_the_role() -> None:
     async def story(cluster: Cluster) -> None:
-        node = cluster.active
+        broker = cluster.active.broker
         epoch = cluster.memory.truth.brokers[1].epoch
         ids = await reply(
-            allocate_producer_ids.handle(node, AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch), None)  # type: ignore[arg-type]
+            allocate_producer_ids.handle(broker, AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch), None)
         )
         assert (ids.error_code, ids.producer_id_start, ids.producer_id_len) == (0, 0, 1000)
         altered = await reply(
-            alter_partition.handle(node, AlterPartitionRequest(broker_id=1, broker_epoch=epoch, topics=[]), None)  # type: ignore[arg-type]
+            alter_partition.handle(broker, AlterPartitionRequest(broker_id=1, broker_epoch=epoch, topics=[]), None)
         )
         assert (altered.error_code, altered.topics) == (0, [])
         stopped = await reply(
-            controlled_shutdown.handle(node, ControlledShutdownRequest(broker_id=1, broker_epoch=epoch), None)  # type: ignore[arg-type]
+            controlled_shutdown.handle(broker, ControlledShutdownRequest(broker_id=1, broker_epoch=epoch), None)
         )
         assert (stopped.error_code, stopped.remaining_partitions) == (0, [])
 
@@ -426,13 +425,12 @@ def test_the_handlers_ask_the_role() -> None:
 )
 def test_a_broker_that_is_not_controller_answers_not_controller(handler: Any, request_: Any) -> None:
     async def story(cluster: Cluster) -> None:
-        answer = await reply(handler.handle(cluster.nodes[2], request_, None))
+        answer = await reply(handler.handle(cluster.nodes[2].broker, request_, None))
         assert answer.error_code == NotController.code
 
     play(story, 1, 2)
 
 
 def test_a_broker_without_a_cluster_is_no_controller() -> None:
-    event = ProducerIdsAsked(AllocateProducerIdsRequest(broker_id=1))
-    alone = AloneLink(SimpleNamespace(), SimpleNamespace(), None)  # type: ignore[arg-type]
-    assert isinstance(asyncio.run(reply(alone.ask_controller_role(event))), NotController)
+    with pytest.raises(NotController):
+        member_of(SimpleNamespace(member=None))  # type: ignore[arg-type]

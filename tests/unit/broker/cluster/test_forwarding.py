@@ -56,7 +56,7 @@ class Bench:
             id=1,
             clock=self.clock,
             image=apply_all(ClusterImage("cluster"), [SetController(2, 7)]),
-            link=SimpleNamespace(role=SimpleNamespace(is_active=is_controller)),
+            member=SimpleNamespace(role=SimpleNamespace(is_active=is_controller)),
         )
         self.controllers = Controllers(*answers)
         broker: Any = self.broker

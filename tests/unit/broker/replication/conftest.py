@@ -17,11 +17,13 @@ import asyncio
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from ottla.broker.broker import Broker
 from ottla.broker.cluster.alone import AloneLink
+from ottla.broker.cluster.controller_orders import ControllerOrders
 from ottla.broker.replication.replication import Replication
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.dispatch import codec_of
@@ -110,11 +112,14 @@ class NodeLink(AloneLink):
 
     is_alone = False
 
-    def knows_broker(self, address):
-        return True  # everybody in these tests asks from the same machine
-
     def __init__(self, broker, world, node):
         super().__init__(broker, MemoryStore(CLUSTER_ID, first_features()), None)
+        broker.member = SimpleNamespace(
+            orders=ControllerOrders(
+                broker, learn_settings=self.learn_settings, repeat=lambda: self.repeat(), take_view=lambda request: None
+            ),
+            addresses=SimpleNamespace(includes=lambda address: True),  # everybody asks from the same machine
+        )
         self._node = node
         self.replication = Replication(
             broker,
@@ -126,6 +131,12 @@ class NodeLink(AloneLink):
     @property
     def epoch(self):
         return self._node.epoch
+
+    async def learn_settings(self, topics):
+        """They are in the image."""
+
+    def repeat(self):
+        """The test says everything again by itself."""
 
 
 class Node:

@@ -132,7 +132,7 @@ def test_a_partition_on_a_failed_disk_says_so(world, tell):
 
 def test_orders_that_a_full_disk_had_no_room_for_are_asked_for_again(world, tell, monkeypatch):
     repeated = []
-    monkeypatch.setattr(world.nodes[0].broker.link, "repeat_orders", lambda: repeated.append(bills(world)))
+    monkeypatch.setattr(world.nodes[0].broker.link, "repeat", lambda: repeated.append(bills(world)))
     world.nodes[0].files.fill(free_bytes=0)
     assert tell(order(state(0))) == (0, [KafkaStorageError.code])
     assert repeated == [None]

@@ -47,13 +47,11 @@ class Access:
         return context.principal in self.principals and operation is AclOperation.CLUSTER_ACTION
 
 
-class Link:
-    is_alone = False
-
-    def knows_broker(self, address):
+class Addresses:
+    def includes(self, address):
         return address == BROKER_ADDRESS
 
-    async def admits_broker(self, address):
+    async def admits(self, address):
         return address in (BROKER_ADDRESS, NEW_ADDRESS)
 
 
@@ -61,7 +59,8 @@ def make(settings, access=None, link=None):
     made = SimpleNamespace(
         settings=BrokerSettings({"log.dirs": "/data", **PLAIN, **settings}),
         access=access or Access(),
-        link=link or Link(),
+        link=link or SimpleNamespace(is_alone=False),
+        member=SimpleNamespace(addresses=Addresses()),
     )
     made.peers = Peers(made)
     return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.cluster.link import member_of
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
 from ottla.broker.security.needs import CLUSTER_ACTION
@@ -22,7 +23,7 @@ async def handle(
     broker: Broker, request: AllocateProducerIdsRequest, context: RequestContext
 ) -> AllocateProducerIdsResponse:
     try:
-        answer = await broker.link.ask_controller_role(ProducerIdsAsked(request))
+        answer = await member_of(broker).role.ask(ProducerIdsAsked(request))
         assert isinstance(answer, AllocateProducerIdsResponse)
     except BrokerError as error:
         return AllocateProducerIdsResponse(error_code=error.code, producer_id_start=-1, producer_id_len=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.cluster.link import member_of
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import WIDE_ENTRIES, Served
 from ottla.broker.security.needs import CLUSTER_ACTION
@@ -20,7 +21,7 @@ SERVES = Served(AlterPartitionRequest, entries=WIDE_ENTRIES, needs=(CLUSTER_ACTI
 
 async def handle(broker: Broker, request: AlterPartitionRequest, context: RequestContext) -> AlterPartitionResponse:
     try:
-        answer = await broker.link.ask_controller_role(AlterPartitionAsked(request))
+        answer = await member_of(broker).role.ask(AlterPartitionAsked(request))
         assert isinstance(answer, AlterPartitionResponse)
     except BrokerError as error:
         return AlterPartitionResponse(error_code=error.code, topics=[])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.cluster.link import member_of
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
 from ottla.broker.security.needs import CLUSTER_ACTION
@@ -22,7 +23,7 @@ async def handle(
     broker: Broker, request: ControlledShutdownRequest, context: RequestContext
 ) -> ControlledShutdownResponse:
     try:
-        answer = await broker.link.ask_controller_role(ShutdownAsked(request))
+        answer = await member_of(broker).role.ask(ShutdownAsked(request))
         assert isinstance(answer, ControlledShutdownResponse)
     except BrokerError as error:
         return ControlledShutdownResponse(error_code=error.code, remaining_partitions=[])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.cluster.link import member_of
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import WIDE_ENTRIES, Served
 from ottla.broker.security.needs import CLUSTER_ACTION
@@ -17,4 +18,4 @@ SERVES = Served(UpdateMetadataRequest, entries=WIDE_ENTRIES, needs=(CLUSTER_ACTI
 
 
 def handle(broker: Broker, request: UpdateMetadataRequest, context: RequestContext) -> UpdateMetadataResponse:
-    return broker.link.update_metadata(request)
+    return member_of(broker).orders.update_metadata(request)

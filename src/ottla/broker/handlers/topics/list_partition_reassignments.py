@@ -38,8 +38,8 @@ def _decide(
     broker: Broker, request: ListPartitionReassignmentsRequest, context: RequestContext
 ) -> ListPartitionReassignmentsResponse:
     image = broker.image
-    if broker.link.role is not None:
-        state = broker.link.role.state
+    if broker.member is not None:
+        state = broker.member.role.state
         if state is None:
             return ListPartitionReassignmentsResponse(error_code=NotController.code, topics=[])
         image = state.image

@@ -81,7 +81,7 @@ def _read_topics(broker: Broker, out: Readings, counts: dict[str, int]) -> Itera
 
 
 def _read_controller(broker: Broker, out: Readings) -> None:
-    role = broker.link.role
+    role = None if broker.member is None else broker.member.role
     counts = ControllerCounts() if role is None else role.counts
     out.put(f"{_STATS}uncleanleaderelections_total", counts.unclean_elections)
     out.times[f"{_STATS}leaderelectionrateandtimems"] = [counts.elections]
