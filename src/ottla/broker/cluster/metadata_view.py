@@ -7,7 +7,7 @@
    and replicas until its state comes.
 
 Plain functions: image + request = changes. Settings, quotas and the like come from the store, not from here. Whether
-the request may be obeyed is checked before, and for all orders in one place: ReplicaManager.check_order, which knows
+the request may be obeyed is checked before, and for all orders in one place: controller_orders.py, which knows
 the newest controller that gave an order of any kind.
 """
 
