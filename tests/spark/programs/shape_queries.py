@@ -4,7 +4,7 @@ Arguments: JSON. {"servers": ..., "directory": ..., "per_batch": 200, "faults": 
 
 1. Every shape reads the topic `events` (the join `answers`, too) in batches of `per_batch` offsets and writes to the
    topic of its name; `two` writes a second one.
-2. When all have ended, one record a partition that is a day later closes the windows, and all go on to their end.
+2. When all have ended, one record a partition that is a day later closes the windows, which are written then.
 3. Times go up in both partitions alike and batches take as much of both, so no record is late (LATE is the room).
 """
 
@@ -170,8 +170,8 @@ def main() -> None:
     spark.sparkContext.setLogLevel("OFF")
     spark.dataSource.register(FaultySource)
     shapes = Shapes(spark, plan)
-    for _ in range(2):
-        for query in [shapes.start(shape) for shape in plan["shapes"]]:
+    for round_of in (plan["shapes"], ["window"]):
+        for query in [shapes.start(shape) for shape in round_of]:
             query.awaitTermination()
         close_windows(plan)
     spark.stop()
