@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.cli.commands.pipeline_again import add_again
 from ottla.cli.commands.pipeline_graph import add_graph
+from ottla.cli.commands.pipeline_replay import add_replay
 from ottla.cli.commands.pipeline_run import add_run
 from ottla.cli.commands.pipeline_serve import add_serve
 from ottla.cli.commands.pipeline_status import add_status
@@ -51,6 +52,7 @@ def add_verbs(verbs: Verbs) -> None:
     add_status(verbs)
     add_test(verbs)
     add_again(verbs)
+    add_replay(verbs)
     add_graph(verbs)
     words = add_verb(verbs, "words", "what may stand in a pipeline's file", run_words, EXAMPLES)
     words.add_argument("section", nargs="?", metavar="SECTION", help="sources, steps, sinks ... (all)")
