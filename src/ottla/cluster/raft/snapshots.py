@@ -41,7 +41,7 @@ from ottla.protocol.metadata_log.control import (
 )
 from ottla.records import RecordBatch
 from ottla.records.layout import HEADER_BYTES, LENGTH_AT, LOG_OVERHEAD_BYTES
-from ottla.storage.files import File, Files
+from ottla.storage.files import Buffer, File, Files
 
 SUFFIX: Final = ".checkpoint"
 PART_SUFFIX: Final = ".part"
@@ -159,6 +159,34 @@ def _batches(
         yield data_batch(gathered, base_offset=offset, epoch=epoch, timestamp_ms=now_ms())
     footer = offset + len(gathered)
     yield control_batch([SnapshotFooterRecord()], base_offset=footer, epoch=epoch, timestamp_ms=now_ms())
+
+
+class FetchedSnapshot:
+    """A snapshot that comes from the leader in pieces, which end anywhere. Nothing counts before `finish`."""
+
+    def __init__(self, files: Files, path: Path) -> None:
+        self.position = 0
+        self._files = files
+        self._path = path
+        self._part = path.with_name(path.name + PART_SUFFIX)
+        files.remove(self._part, missing_ok=True)
+        self._file = files.open(self._part, create=True)
+
+    def add(self, piece: Buffer) -> None:
+        self.position += self._file.write_at(self.position, [piece]) if len(piece) else 0
+
+    def finish(self) -> Iterator[None]:
+        """Prove that it is whole, in steps, and give it its name; DamagedSnapshot when it is not."""
+        self._file.sync(metadata=True)
+        self._file.close()
+        for _ in read_snapshot(self._files, self._part):
+            yield
+        self._files.rename(self._part, self._path)
+        self._files.sync_directory(self._path.parent)
+
+    def drop(self) -> None:
+        self._file.close()
+        self._files.remove(self._part, missing_ok=True)
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
