@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 import json
-import pickle
 import signal
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,9 +16,8 @@ import pytest
 pyarrow = pytest.importorskip("pyarrow", reason="needs PyArrow: pip install 'ottla[arrow]'")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
 
-from pyspark.sql.types import StructType  # noqa: E402
 from tests.conformance.our_broker import BrokerProcess  # noqa: E402
-from tests.patience import wait_until  # noqa: E402
+from tests.spark.sink_queries import ROWS, SCHEMA, SHORT, Query, arrow, rows_of, wait_until_aborted  # noqa: E402
 from tests.spark.test_sink_kills import committed  # noqa: E402
 
 from ottla import Admin, NewTopic  # noqa: E402
@@ -27,24 +25,23 @@ from ottla.spark.sink.clients import PRODUCER_LIMIT, close_sink_clients, sink_cl
 from ottla.spark.sink.coordinator_calls import MarkerTopicUnfit  # noqa: E402
 from ottla.spark.sink.numbered_writer import batch_sink  # noqa: E402
 from ottla.spark.sink.signals import WorkerEnded  # noqa: E402
-from ottla.spark.sink.steps import TaskFenced, TransactionTimeoutRefused  # noqa: E402
-from ottla.spark.sink.stream_writer import NotInAQuery, StreamSink, checkpoint_query_id  # noqa: E402
-from ottla.spark.sink.transactions import (  # noqa: E402
+from ottla.spark.sink.step_kinds import (  # noqa: E402
     AddMarker,
     BatchNotCommitted,
     BatchSuperseded,
+    BatchTooLong,
     End,
     Finished,
+    Staged,
     TakeOver,
     TransactionLost,
     Write,
     Written,
 )
+from ottla.spark.sink.steps import TaskFenced, TransactionTimeoutRefused  # noqa: E402
+from ottla.spark.sink.stream_writer import NotInAQuery, StreamSink, checkpoint_query_id  # noqa: E402
 from ottla.spark.sink.writer import BatchSink, JobNotCommitted  # noqa: E402
 from ottla.testing import KafkaBroker  # noqa: E402
-
-SCHEMA = StructType().add("value", "string")
-PARTITIONS, ROWS = 3, 6
 
 
 @pytest.fixture(scope="module")
@@ -57,40 +54,6 @@ def server() -> Iterator[KafkaBroker]:
 def no_clients_left() -> Iterator[None]:
     yield
     close_sink_clients()
-
-
-def rows_of(batch: int, task: int) -> list[str]:
-    return [f"{batch}/{task}/{number}" for number in range(ROWS)]
-
-
-def arrow(values: list[str]) -> Any:
-    return pyarrow.record_batch([pyarrow.array(values, pyarrow.string())], names=["value"])
-
-
-class Query:
-    """One streaming query; `sink_class` may watch the steps."""
-
-    def __init__(self, broker: Any, topic: str, sink_class: type[StreamSink] = StreamSink, **options: str) -> None:
-        with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-            admin.create_topics([NewTopic(topic, PARTITIONS)])
-        self.broker, self.topic, self.sink_class = broker, topic, sink_class
-        self.options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": topic, **options}
-
-    def sink(self) -> StreamSink:
-        return self.sink_class(self.options, SCHEMA)
-
-    def write(self, batch: int, task: int, batches: Iterable[Any] | None = None) -> Any:
-        given = [arrow(rows_of(batch, task))] if batches is None else batches
-        return pickle.loads(pickle.dumps(self.sink().write_task(self.topic, batch, task, iter(given))))
-
-    def run(self, batch: int, tasks: int = 2) -> list[Any]:
-        messages = [self.write(batch, task) for task in range(tasks)]
-        self.sink().commit(messages, batch)
-        return messages
-
-    def check(self, batches: int, tasks: int = 2) -> None:
-        expected = Counter(row for batch in range(batches) for task in range(tasks) for row in rows_of(batch, task))
-        assert committed(self.broker, self.topic, expected.total()) == expected
 
 
 # --- the broker dies --------------------------------------------------------------------------------------------------
@@ -166,7 +129,7 @@ def test_a_zombie_that_was_fenced_is_told_so(server, unique_topic):
         clients.run(clients.admin.fence_producers([f"ottla-spark-{unique_topic}-0"]))
         yield arrow(values[3:])
 
-    with pytest.raises(TaskFenced, match="Another attempt"):
+    with pytest.raises(TaskFenced, match="another attempt"):
         sink.write_task(unique_topic, 0, 0, taken_over_meanwhile())
     query.run(0)
     query.check(1)
@@ -208,24 +171,16 @@ def test_a_batch_that_was_committed_is_not_written_again(server, unique_topic):
 
 # --- time-outs --------------------------------------------------------------------------------------------------------
 
-SHORT = {"kafka.transaction.timeout.ms": "300", "driverRecovery": "0"}
-
-
-def wait_until_aborted(broker: Any, transactional_id: str) -> None:
-    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        describe = admin.describe_transactions
-        wait_until(lambda: describe([transactional_id])[transactional_id].state == "CompleteAbort", "the abort")
-
 
 def test_a_time_out_before_the_end_is_an_error_and_a_repeated_batch(server, unique_topic):
     query = Query(server, unique_topic, **SHORT)
     messages = [query.write(0, 0), query.write(0, 1)]
     for task in range(2):
         wait_until_aborted(server, f"ottla-spark-{unique_topic}-{task}")
-    with pytest.raises(BatchNotCommitted, match=r"raise kafka\.transaction\.timeout\.ms"):
+    with pytest.raises(BatchTooLong, match=r"longer than its transactions may stay open .*transaction\.timeout\.ms"):
         query.sink().commit(messages, 0)
-    query.options |= {"kafka.transaction.timeout.ms": "60000"}
-    query.run(0)
+    again = query.run(0)
+    assert [type(message.result) for message in again] == [Staged, Staged]
     query.check(1)
 
 

@@ -7,6 +7,7 @@ between (a zombie), let a transaction time out, or run a task twice (a twin).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,23 +15,29 @@ from typing import Any
 
 from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.errors import InvalidTxnState, OttlaError, ProducerFenced
-from ottla.spark.sink.markers import Marker, SinkNames
-from ottla.spark.sink.transactions import (
+from ottla.spark.sink.markers import Decision, Marker, SinkNames
+from ottla.spark.sink.step_kinds import (
     AddMarker,
     BatchSuperseded,
+    BeginCopy,
+    Claim,
+    Clear,
+    CopyPart,
     End,
     Fence,
     LayoutChanged,
     Look,
+    Stage,
     Step,
     TakeOver,
     TaskResult,
+    TimedOut,
     Together,
     Write,
-    abort_steps,
-    commit_steps,
-    task_steps,
+    Written,
 )
+from ottla.spark.sink.transactions import abort_steps, commit_steps, task_steps
+from ottla.values import OffsetAndMetadata
 
 NAMES = SinkNames("p", "q", "markers")
 Row = tuple[int, int]
@@ -57,6 +64,9 @@ class Cluster:
         self.transactions: dict[int, Transaction] = {}
         self.markers: dict[int, Marker] = {}
         self.committed: Counter[Row] = Counter()
+        self.staged: dict[int, dict[tuple[int, int, int], list[Row]]] = {}
+        """What is in the staging topic of a batch, by task and identity."""
+        self.copier, self.copied, self.progress = 0, -1, set[tuple[int, int]]()
         self.story: list[str] = []
 
     def take_over(self, task: int) -> PreparedTransaction:
@@ -113,10 +123,32 @@ class Cluster:
         if commit:
             self.committed.update(found.rows)
             if found.marker is not None:
-                self.markers[task] = Marker.of(task, found.marker.as_offset())
+                self.markers[task] = Marker.of(task, *_as_read(found.marker))
         self._abort(found)
         found.ended = (found.epoch, commit)
         found.epoch += self.version == 2
+
+    def stage(self, batch: int, task: int, prepared: PreparedTransaction, rows: list[Row]) -> int:
+        key = (task, prepared.producer_id, prepared.producer_epoch)
+        self.staged.setdefault(batch, {})[key] = rows
+        return len(rows)
+
+    def begin_copy(self, batch: int) -> bool:
+        self.copier += 1
+        return self.copied >= batch
+
+    def copy_part(self, copier: int, batch: int, decision: Decision) -> bool:
+        """The rows of one task in one transaction, with the progress."""
+        if copier != self.copier:
+            raise ProducerFenced
+        left = [task for task in decision.identities if (batch, task) not in self.progress]
+        if left:
+            self.committed.update(self.staged[batch][(left[0], *decision.identities[left[0]])])
+            self.progress.add((batch, left[0]))
+        if len(left) > 1:
+            return False
+        self.copied = batch
+        return True
 
     def _of(self, task: int, prepared: PreparedTransaction) -> Transaction:
         found = self.transactions[task]
@@ -146,10 +178,14 @@ class Run:
         rows: int = 4,
         turn: int = 0,
         twins: Callable[[int, int], bool] = lambda batch, task: False,
+        is_late: bool = False,
     ) -> None:
         self.cluster, self.checkpoint, self.batches = cluster, checkpoint, batches
         self.tasks, self.rows, self.turn, self._twins = tasks, rows, turn, twins
         self.error: OttlaError | None = None
+        self.ends_s = 0.0 if is_late else math.inf
+        """When transactions time out; it is always 0. A transaction that is gone then has timed out, else not."""
+        self._copier = 0
         self.name = (
             f"run {len({each.split(':')[0] for each in cluster.story if each.startswith('run')})}, {tasks} tasks"
         )
@@ -171,7 +207,7 @@ class Run:
                 for task in range(self.tasks):
                     for _ in range(1 + self._twins(batch, task)):
                         results[task] = yield from self._task(batch, task)
-                yield from self._carry_out(commit_steps(batch, list(results), NAMES), None)
+                yield from self._carry_out(commit_steps(batch, list(results), NAMES, now_s=0.0), None)
             except OttlaError as error:
                 self.error = error
                 yield from self._carry_out(abort_steps(batch, results), None)
@@ -214,7 +250,20 @@ class Run:
                 held["mine"] = cluster.take_over(task)
             case Write(task):
                 assert rows is not None
-                return cluster.write(task, held["mine"], rows), len(rows)
+                return self._written(task, held["mine"], rows)
+            case Claim(task):
+                return cluster.take_over(task)
+            case Stage(task, batch_id, prepared):
+                assert rows is not None
+                return cluster.stage(batch_id, task, prepared, rows)
+            case BeginCopy(batch_id):
+                is_copied = cluster.begin_copy(batch_id)
+                self._copier = cluster.copier
+                return is_copied
+            case CopyPart(batch_id, decision):
+                return cluster.copy_part(self._copier, batch_id, decision)
+            case Clear(batch_id):
+                cluster.staged.pop(batch_id, None)
             case Fence(tasks):
                 cluster.fence(tasks)
             case AddMarker(task, prepared, marker):
@@ -223,12 +272,25 @@ class Run:
                 return _answered(lambda: cluster.end(task, prepared, commit))
         return None
 
+    def _written(self, task: int, prepared: PreparedTransaction, rows: list[Row]) -> Written | TimedOut:
+        try:
+            return Written(task, self.cluster.write(task, prepared, rows), len(rows), self.ends_s)
+        except ProducerFenced:
+            if self.ends_s > 0:
+                raise
+            return TimedOut("fenced")
+
 
 def _answered(call: Callable[[], Any]) -> Any:
     try:
         return call()
     except OttlaError as refusal:
         return refusal
+
+
+def _as_read(marker: Marker) -> tuple[OffsetAndMetadata, list[OffsetAndMetadata]]:
+    first, *more = marker.as_offsets()
+    return first, more
 
 
 def expected(batches: int, rows: int = 4) -> Counter[Row]:

@@ -5,7 +5,9 @@ virtual time as tasks and driver of a query that copies the numbers' topic.
    under the same id until its commit has succeeded. The checkpoint survives kill -9, nothing else does.
 2. A copy is a `send` with `source`, as in copying.py, and the checkpoint at the end is `final-committed`: each record
    below it must have been copied once.
-3. Tasks have twins at times, drivers die between any two steps, a failed batch is aborted or left as it is, and a
+3. A batch whose transactions timed out is repeated as it is. How the sink stages such a batch is tried on its model and
+   on a real broker (tests/unit/spark/sink, tests/spark/test_sink_staging.py), not here.
+4. Tasks have twins at times, drivers die between any two steps, a failed batch is aborted or left as it is, and a
    repetition may have another number of tasks. When the sink says that it needs the number it had, the next is tried.
 """
 
@@ -26,7 +28,7 @@ from ottla.simulation.workloads.transactions import Transactional
 from ottla.spark.sink.coordinator_calls import CoordinatorCalls
 from ottla.spark.sink.leftovers import abort_open
 from ottla.spark.sink.markers import SinkNames
-from ottla.spark.sink.transactions import (
+from ottla.spark.sink.step_kinds import (
     AddMarker,
     End,
     Fence,
@@ -37,10 +39,9 @@ from ottla.spark.sink.transactions import (
     TaskResult,
     Together,
     Write,
-    abort_steps,
-    commit_steps,
-    task_steps,
+    Written,
 )
+from ottla.spark.sink.transactions import abort_steps, commit_steps, task_steps
 from ottla.values import TopicPartition
 
 R = TypeVar("R")
@@ -53,6 +54,7 @@ TWINS: Final = 0.1
 OTHER_LAYOUT: Final = 0.3
 LEFT_OPEN: Final = 0.5
 DEATHS: Final = 0.03  # of drivers, before a step
+NOT_STAGED: Final = 0.0  # a time before every time-out: batches here are short enough to be repeated as they are
 
 
 class DriverDied(Exception):
@@ -162,7 +164,7 @@ class _Attempt:
         tasks = [asyncio.ensure_future(self._run_task(task)) for task in range(self._batch.tasks)]
         try:
             results = await asyncio.gather(*tasks)
-            await carry_out(commit_steps(self._batch.number, results, NAMES), self._act)
+            await carry_out(commit_steps(self._batch.number, results, NAMES, NOT_STAGED), self._act)
             self._may_die()
         except (*ERRORS, DriverDied) as error:
             await _cancel(tasks)
@@ -243,7 +245,7 @@ class _Task:
                 return None
             case Write():
                 assert self._producer is not None, "the id was taken over"
-                return await self._query.write(self._producer, self._rows), len(self._rows)
+                return Written(self._task, await self._query.write(self._producer, self._rows), len(self._rows))
             case End():
                 return await self._query.end_prepared(self._calls, step)
         raise AssertionError(f"a task does not {step}")

@@ -24,8 +24,9 @@ from ottla.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from ottla.spark.sink.markers import MARKERS_PER_GROUP, Marker, SinkNames
-from ottla.spark.sink.transactions import AddMarker, End
+from ottla.spark.sink.markers import MARKERS_PER_GROUP, Marker, SinkNames, further_pieces
+from ottla.spark.sink.step_kinds import AddMarker, End
+from ottla.values import OffsetAndMetadata, TopicPartition
 
 REFUSALS: Final = (ProducerFenced, InvalidProducerEpoch, InvalidTxnState, InvalidProducerIdMapping)
 MARKER_TOPIC_SETTINGS: Final = {"cleanup.policy": "compact"}
@@ -48,15 +49,31 @@ class CoordinatorCalls:
         for group_id in dict.fromkeys(map(self._names.group_id, tasks)):
             places = {self._names.place(task): task for task in tasks if self._names.group_id(task) == group_id}
             offsets = await self._admin.list_consumer_group_offsets(group_id, list(places), require_stable=is_final)
-            found.update({task: Marker.of(task, offsets.get(place)) for place, task in places.items()})
+            for place, task in places.items():
+                marker = offsets.get(place)
+                more = await self._pieces(further_pieces(marker)) if task == 0 else ()
+                found[task] = Marker.of(task, marker, more)
         return found
+
+    async def _pieces(self, count: int) -> list[OffsetAndMetadata | None]:
+        """How a long list goes on. They were committed with the marker, so they are waited for when it is there."""
+        found: list[OffsetAndMetadata | None] = []
+        for group_id, places in self._list_places(count).items():
+            offsets = await self._admin.list_consumer_group_offsets(group_id, places, require_stable=True)
+            found += [offsets.get(place) for place in places]
+        return found
+
+    def _list_places(self, count: int) -> dict[str, list[TopicPartition]]:
+        """Where the pieces of a list stand, in their order."""
+        places: dict[str, list[TopicPartition]] = {}
+        for piece in range(count):
+            places.setdefault(self._names.list_group_id(piece), []).append(self._names.place(piece))
+        return places
 
     async def send(self, step: AddMarker | End) -> PreparedTransaction | OttlaError | None:
         try:
             if isinstance(step, AddMarker):
-                offsets = {self._names.place(step.task): step.marker.as_offset()}
-                group_id = self._names.group_id(step.task)
-                return await self._admin.send_offsets_to_transaction(step.prepared, offsets, group_id)
+                return await self._add_marker(step)
             await self._admin.end_transaction(step.prepared, commit=step.commit)
         except REFUSALS as refusal:
             return refusal
@@ -64,6 +81,17 @@ class CoordinatorCalls:
             self._marker_topics.clear()  # somebody deleted it; the next attempt makes it again
             raise
         return None
+
+    async def _add_marker(self, step: AddMarker) -> PreparedTransaction:
+        marker, *more = step.marker.as_offsets()
+        offsets = {self._names.place(step.task): marker}
+        group_id = self._names.group_id(step.task)
+        prepared = await self._admin.send_offsets_to_transaction(step.prepared, offsets, group_id)
+        pieces = iter(more)
+        for list_group_id, places in self._list_places(len(more)).items():
+            further = dict(zip(places, pieces, strict=False))
+            prepared = await self._admin.send_offsets_to_transaction(prepared, further, list_group_id)
+        return prepared
 
     async def ensure_marker_topic(self) -> None:
         name = self._names.marker_topic

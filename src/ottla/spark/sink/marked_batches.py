@@ -11,6 +11,7 @@ transactions.py and carried out by steps.py.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,9 @@ from ottla.spark.sink.leftovers import abort_leftovers
 from ottla.spark.sink.markers import SinkNames
 from ottla.spark.sink.options import SinkOptions
 from ottla.spark.sink.rows import TaskRows
+from ottla.spark.sink.step_kinds import Finished, Staged, Step, TaskResult
 from ottla.spark.sink.steps import SinkActions, carry_out
-from ottla.spark.sink.transactions import Finished, Step, TaskResult, abort_steps, commit_steps, task_steps
+from ottla.spark.sink.transactions import abort_steps, commit_steps, task_steps
 
 if TYPE_CHECKING:
     import pyarrow
@@ -92,8 +94,10 @@ class MarkedBatches:
         results = [each for each in results_of(messages) if each is not None]
         if any(isinstance(each, Finished) for each in results):
             log.info("batch %d of %s was decided by an earlier run, which is finished now", batch_id, query_id)
+        if any(isinstance(each, Staged) for each in results):
+            log.info("batch %d of %s is copied from its staging topic", batch_id, query_id)
         names = self._names(query_id)
-        carry_out(commit_steps(batch_id, results, names), self._actions(query_id).act)
+        carry_out(commit_steps(batch_id, results, names, time.time()), self._actions(query_id).act)
         abort_leftovers(sink_clients(self.options), names, len(messages))
 
     def abort_batch(self, query_id: str, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:

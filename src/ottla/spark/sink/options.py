@@ -18,6 +18,7 @@ from functools import cache
 from typing import Final, Literal, TypeAlias
 
 from ottla.client.admin.settings import AdminSettings
+from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.producer.settings import ProducerSettings
 from ottla.errors import InvalidConfig
 from ottla.light_dataclasses import dataclass, field
@@ -44,7 +45,7 @@ def job_name(value: str) -> str:
     return value
 
 
-SinkClientKind: TypeAlias = Literal["admin", "producer"]
+SinkClientKind: TypeAlias = Literal["admin", "consumer", "producer"]
 
 EXACTLY_ONCE: Final = "exactly-once"
 AT_LEAST_ONCE: Final = "at-least-once"
@@ -262,7 +263,7 @@ def _formats(values: OptionValues) -> dict[str, SinkFormat]:
 
 @cache
 def _known(kind: SinkClientKind) -> frozenset[str]:
-    return names_of(AdminSettings if kind == "admin" else ProducerSettings)
+    return names_of({"admin": AdminSettings, "consumer": ConsumerSettings, "producer": ProducerSettings}[kind])
 
 
 def _client_settings(values: OptionValues, *, is_exactly_once: bool) -> dict[str, str]:

@@ -90,9 +90,14 @@ class TaskRows:
 
     def send(self, producer: Producer, topic: str | None) -> None:
         """Hand all rows to the producer; its flush or its transaction reports failures."""
+        for batch in self.batches():
+            producer.send_arrow(topic, batch)
+
+    def batches(self) -> Iterator[pyarrow.RecordBatch]:
+        """All rows, once, with the columns that are sent."""
         batch, self._first = self._first, None
         while batch is not None:
-            producer.send_arrow(topic, self._encoded(batch.select(list(self._columns))))
+            yield self._encoded(batch.select(list(self._columns)))
             self.row_count += batch.num_rows
             batch = next(self._batches, None)
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
@@ -19,7 +20,24 @@ from ottla.spark.sink.markers import SinkNames
 from ottla.spark.sink.options import TRANSACTION_TIMEOUT, SinkOptions
 from ottla.spark.sink.rows import TaskRows
 from ottla.spark.sink.signals import ended_by_signals
-from ottla.spark.sink.transactions import AddMarker, End, Fence, Look, Step, TakeOver, Together, Write
+from ottla.spark.sink.staging_topic import Copier, stage_rows
+from ottla.spark.sink.step_kinds import (
+    AddMarker,
+    BeginCopy,
+    Claim,
+    Clear,
+    CopyPart,
+    End,
+    Fence,
+    Look,
+    Stage,
+    Step,
+    TakeOver,
+    TimedOut,
+    Together,
+    Write,
+    Written,
+)
 
 R = TypeVar("R")
 
@@ -33,9 +51,8 @@ class TransactionTimeoutRefused(OttlaError):
 
 
 class TaskFenced(OttlaError):
-    """Another attempt of this task has replaced its transaction, or the transaction timed out while rows were
-    written. If there is no other attempt (speculation, a second driver with the same checkpoint), raise
-    kafka.transaction.timeout.ms or make batches smaller."""
+    """The transaction of this task was ended while it wrote: by its time-out (kafka.transaction.timeout.ms), or by
+    another attempt of the task (speculation, a second driver with the same checkpoint). Nothing of it was committed."""
 
 
 def carry_out(steps: Generator[Step, Any, R], act: Callable[[Step], Any]) -> R:
@@ -64,6 +81,7 @@ class SinkActions:
     ) -> None:
         self._clients, self._options, self._names = clients, options, names
         self._passing, self._rows = passing, rows
+        self._copier: Copier | None = None
         self._calls = CoordinatorCalls(clients.admin, names, clients.marker_topics)
 
     def act(self, step: Step) -> Any:
@@ -79,7 +97,7 @@ class SinkActions:
         self._passing(step, True)
         return answer
 
-    def _act_alone(self, step: Look | TakeOver | Write | Fence) -> Any:
+    def _act_alone(self, step: Step) -> Any:
         match step:
             case Fence(tasks):
                 return self._clients.run(abort_open(self._clients.admin, self._names, tasks))
@@ -87,8 +105,21 @@ class SinkActions:
                 return self._clients.run(self._calls.read_markers(tasks, is_final))
             case TakeOver(task):
                 return self._take_over(task)
+            case Claim(task):
+                return self._claim(task)
             case Write(task):
                 return self._write(task)
+            case Stage(task, batch_id, prepared):
+                return self._stage(task, batch_id, prepared)
+            case BeginCopy(batch_id):
+                self._copier = Copier(self._clients, self._options, self._names, batch_id)
+                return self._copying(self._copier.begin)
+            case CopyPart(_, decision):
+                copier = self._began_copy()
+                return self._copying(lambda: copier.copy_part(decision))
+            case Clear():
+                return self._began_copy().clear()
+        raise AssertionError(f"{step} is not done alone")
 
     async def _send(self, step: AddMarker | End) -> PreparedTransaction | OttlaError | None:
         self._passing(step, False)
@@ -102,10 +133,46 @@ class SinkActions:
         transactional_id = self._names.transactional_id(task)
         take_over(self._clients, self._options, transactional_id)
 
-    def _write(self, task: int) -> tuple[PreparedTransaction, int]:
+    def _claim(self, task: int) -> PreparedTransaction:
+        """An empty transaction: its id and epoch are ours."""
+        transactional_id = self._names.transactional_id(task)
+        take_over(self._clients, self._options, transactional_id)
+        producer = self._clients.producer(transactional_id)
+        producer.begin_transaction()
+        prepared = producer.prepare_transaction()
+        self._clients.has_prepared(transactional_id)
+        return prepared
+
+    def _write(self, task: int) -> Written | TimedOut:
         assert self._rows is not None, "only a task writes"
-        prepared = write_rows(self._clients, self._options, self._names.transactional_id(task), self._rows)
-        return prepared, self._rows.row_count
+        timeout_s, began_s = self._options.transaction_timeout_ms / 1000, time.monotonic()
+        ends_s = time.time() + timeout_s
+        try:
+            prepared = write_rows(self._clients, self._options, self._names.transactional_id(task), self._rows)
+        except TaskFenced as error:
+            if time.monotonic() - began_s < timeout_s:
+                raise
+            return TimedOut(f"its transaction was over after {timeout_s:g} s ({error.__cause__})")
+        return Written(task, prepared, self._rows.row_count, ends_s)
+
+    # --- staged rows --------------------------------------------------------------------------------------------------
+
+    def _stage(self, task: int, batch_id: int, prepared: PreparedTransaction) -> int:
+        assert self._rows is not None, "only a task writes"
+        stage_rows(self._clients, self._options, self._names.staging_topic(batch_id), task, prepared, self._rows)
+        return self._rows.row_count
+
+    def _began_copy(self) -> Copier:
+        assert self._copier is not None, "a copy is begun first"
+        return self._copier
+
+    def _copying(self, act: Callable[[], bool]) -> bool:
+        """A copier that failed is not used again; the next one fences it and goes on."""
+        try:
+            return act()
+        except BaseException:
+            self._clients.drop(self._names.copier_id)
+            raise
 
 
 def take_over(clients: SinkClients, options: SinkOptions, transactional_id: str) -> None:

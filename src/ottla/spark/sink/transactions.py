@@ -22,139 +22,43 @@ done. A crash anywhere before that repeats the batch under the same id. So it mu
    gets the same rows again. When the number of tasks has changed it does not, and that is an error (LayoutChanged).
 4. No end is repeated blindly: the same end of the same epoch is answered as before, another epoch is fenced, and what
    is fenced is looked up in its marker. What is neither committed nor open is an error, never silence.
-5. A checkpoint that is older than the markers is refused (BatchSuperseded): its batches were written already.
+5. A batch whose transactions timed out before the decision is written again by way of a staging topic (staging.py).
+6. A checkpoint that is older than the markers is refused (BatchSuperseded): its batches were written already.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.errors import OttlaError
-from ottla.light_dataclasses import dataclass, replace
+from ottla.light_dataclasses import replace
 from ottla.spark.sink.markers import Decision, Marker, SinkNames
-
-# --- steps: what is asked of the cluster, and what comes back ---------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """Markers of some tasks: {task: Marker}. `is_final`: wait for ends that are being written."""
-
-    tasks: tuple[int, ...]
-    is_final: bool
-
-
-@dataclass(frozen=True, slots=True)
-class TakeOver:
-    """Make the transactional id of the task ours: None."""
-
-    task: int
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """Write the rows of the task and leave the transaction open: (PreparedTransaction, number of rows)."""
-
-    task: int
-
-
-@dataclass(frozen=True, slots=True)
-class AddMarker:
-    """Put a marker into an open transaction: the PreparedTransaction, or the OttlaError that refuses it."""
-
-    task: int
-    prepared: PreparedTransaction
-    marker: Marker
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """End a transaction: None, or the OttlaError that refuses it."""
-
-    task: int
-    prepared: PreparedTransaction
-    commit: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Together:
-    """Several steps at the same time: the list of what comes back."""
-
-    steps: tuple[AddMarker | End, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Fence:
-    """Abort whatever these tasks have open, and fence who wrote it: None."""
-
-    tasks: tuple[int, ...]
-
-
-Step: TypeAlias = Look | TakeOver | Write | AddMarker | End | Together | Fence
-Steps: TypeAlias = Generator[Step, Any, Any]
-
-
-# --- what a task reports to the driver --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The rows are in a transaction that waits for its end."""
-
-    task: int
-    prepared: PreparedTransaction
-    row_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """An earlier run has committed what there was to write."""
-
-    task: int
-
-
-@dataclass(frozen=True, slots=True)
-class Nothing:
-    """There were no rows."""
-
-    task: int
-
-
-TaskResult: TypeAlias = Written | Finished | Nothing
-
-
-# --- errors -----------------------------------------------------------------------------------------------------------
-
-
-class BatchNotCommitted(OttlaError):
-    """Nothing of the batch was committed, because a transaction of it is not open any more: it timed out, or another
-    attempt took it over. Start the query again, it repeats the batch; if it timed out, raise
-    kafka.transaction.timeout.ms or make batches smaller."""
-
-
-class TransactionLost(OttlaError):
-    """The batch is decided, but a transaction of it was aborted before it could be ended: it timed out, or another
-    attempt took it over. Start the query again, it writes these rows again; if it timed out, raise
-    kafka.transaction.timeout.ms or make batches smaller."""
-
-
-class LayoutChanged(OttlaError):
-    """A part of this batch is committed and the rest must be written again, but its rows are spread over another
-    number of tasks now. Start the query again with the partitions it had (same shuffle partitions, same options of the
-    source), at least for this batch."""
-
-
-class BatchSuperseded(OttlaError):
-    """A later batch of this query was written already. The checkpoint was set back, or another driver runs the same
-    query. Use one driver; to write again on purpose choose a new checkpoint or another transactionalIdPrefix."""
-
-
-class MarkersContradict(OttlaError):
-    """The markers of this sink do not fit together. Were offsets of its group deleted or reset, or the marker topic
-    made again? Choose another transactionalIdPrefix and a new checkpoint."""
-
+from ottla.spark.sink.staging import copy_steps, note_too_long, stage_steps
+from ottla.spark.sink.step_kinds import (
+    AddMarker,
+    BatchNotCommitted,
+    BatchSuperseded,
+    BatchTooLong,
+    End,
+    Fence,
+    Finished,
+    LayoutChanged,
+    Look,
+    MarkersContradict,
+    Nothing,
+    Staged,
+    Step,
+    Steps,
+    TakeOver,
+    TaskResult,
+    TimedOut,
+    Together,
+    TransactionLost,
+    Write,
+    Written,
+)
 
 # --- a task -----------------------------------------------------------------------------------------------------------
 
@@ -169,13 +73,18 @@ def task_steps(batch_id: int, task: int, names: SinkNames, *, is_empty: bool) ->
             return Finished(task)
     if is_empty and task != 0:
         return Nothing(task)
+    if found[0].batch_id < batch_id and found[0].staged_batch == batch_id:
+        return (yield from stage_steps(batch_id, task))
     yield TakeOver(task)
     found = yield Look((task,), is_final=True)
     _check_order(batch_id, found)
     if found[task].batch_id == batch_id:
         return Finished(task)
-    prepared, row_count = yield Write(task)
-    return Written(task, prepared, row_count)
+    written: Written | TimedOut = yield Write(task)
+    if isinstance(written, TimedOut):
+        yield from note_too_long(batch_id)
+        raise BatchTooLong(f"batch {batch_id}, task {task}: {written.reason}")
+    return written
 
 
 def _finish_what_was_decided(task: int, found: Mapping[int, Marker], names: SinkNames) -> Generator[Step, Any, bool]:
@@ -183,8 +92,10 @@ def _finish_what_was_decided(task: int, found: Mapping[int, Marker], names: Sink
     decision = found[0].decision
     if task == 0 or found[task].batch_id == found[0].batch_id:
         return True
-    if decision is None or not decision.is_whole:
+    if decision is None:
         return False
+    if decision.is_staged:
+        return True  # the driver copies
     left = decision.transaction(task, names)
     if left is None:
         return True
@@ -200,28 +111,56 @@ def _check_order(batch_id: int, found: Mapping[int, Marker]) -> None:
 # --- the driver -------------------------------------------------------------------------------------------------------
 
 
-def commit_steps(batch_id: int, results: Sequence[TaskResult], names: SinkNames) -> Steps:
+def commit_steps(batch_id: int, results: Sequence[TaskResult], names: SinkNames, now_s: float) -> Steps:
     """Commit a batch whose tasks are all done."""
-    written = {each.task: each.prepared for each in results if isinstance(each, Written)}
+    written = {each.task: each for each in results if isinstance(each, Written)}
+    staged = {each.task: each.prepared for each in results if isinstance(each, Staged)}
     if any(isinstance(each, Finished) for each in results):
-        yield from _finish(batch_id, results, written, names)
-    elif not all(each.is_empty for each in written.values()):
-        yield from _decide(batch_id, len(results), written)
+        yield from _finish(batch_id, results, {task: each.prepared for task, each in written.items()}, names)
+    elif staged:
+        yield from _decide_staged(batch_id, len(results), staged, written)
+    elif not all(each.prepared.is_empty for each in written.values()):
+        yield from _decide(batch_id, len(results), written, now_s)
 
 
-def _decide(batch_id: int, task_count: int, written: Mapping[int, PreparedTransaction]) -> Steps:
+def _decide(batch_id: int, task_count: int, written: Mapping[int, Written], now_s: float) -> Steps:
     if 0 not in written:
         raise MarkersContradict(f"task 0 of batch {batch_id} has not written")
-    marked = {task: prepared for task, prepared in written.items() if task == 0 or not prepared.is_empty}
+    marked = {task: each.prepared for task, each in written.items() if task == 0 or not each.prepared.is_empty}
     decision = Decision.about(task_count, marked)
-    opened = yield from _mark(batch_id, marked, decision)
-    refusal = yield End(0, opened.pop(0))
+    try:
+        opened = yield from _mark(batch_id, marked, decision)
+    except BatchNotCommitted as refusal:
+        late = [task for task in marked if written[task].ends_s <= now_s]
+        if not late:
+            raise
+        yield from note_too_long(batch_id)
+        raise BatchTooLong(f"batch {batch_id}, task {late[0]}") from refusal
+    yield from _end_first(batch_id, opened.pop(0), decision)
+    yield from _end(batch_id, opened, TransactionLost)
+
+
+def _decide_staged(
+    batch_id: int, task_count: int, staged: Mapping[int, PreparedTransaction], written: Mapping[int, Written]
+) -> Steps:
+    """The list names identities in the staging topic; what they have written there is copied when it is decided."""
+    mixed = [task for task, each in written.items() if not each.prepared.is_empty]
+    if mixed or 0 not in staged:
+        raise BatchNotCommitted(f"task {min(mixed, default=0)} of batch {batch_id} wrote before it was to be staged")
+    decision = Decision.about(task_count, staged, is_staged=True)
+    opened = yield from _mark(batch_id, {0: staged[0]}, decision)
+    yield from _end_first(batch_id, opened[0], decision)
+    yield from copy_steps(batch_id, decision)
+
+
+def _end_first(batch_id: int, first: PreparedTransaction, decision: Decision) -> Steps:
+    """The end of task 0 decides."""
+    refusal = yield End(0, first)
     if refusal is not None:
         found = yield Look((0,), is_final=True)
         # It is not enough that the batch is done: another driver may have done it, and then ours must not count.
         if found[0].batch_id != batch_id or not decision.is_of(found[0].decision):
             raise BatchNotCommitted(f"batch {batch_id}, task 0: {refusal}")
-    yield from _end(batch_id, opened, TransactionLost)
 
 
 def _mark(
@@ -265,9 +204,12 @@ def _finish(
     decision = found[0].decision
     if found[0].batch_id != batch_id or decision is None or 0 in written:
         raise MarkersContradict(f"a task says that batch {batch_id} is done, the marker says {found[0].batch_id}")
+    if decision.is_staged:
+        yield from copy_steps(batch_id, decision)
+        return
     again = {task: prepared for task, prepared in written.items() if not prepared.is_empty}
     has_changed = decision.task_count != len(results)
-    if has_changed and (again or not decision.is_whole):
+    if has_changed and again:
         raise LayoutChanged(f"batch {batch_id} had {decision.task_count} tasks and has {len(results)} now")
     done = {each.task for each in results if not isinstance(each, Nothing)}
     listed = {task: decision.transaction(task, names) for task in decision.identities if task not in done}
@@ -283,7 +225,7 @@ def abort_steps(batch_id: int, results: Sequence[TaskResult | None]) -> Steps:
     the next run finishes it."""
     if any(isinstance(each, Finished) for each in results):
         return
-    written = {each.task: each.prepared for each in results if isinstance(each, Written)}
+    written = {each.task: each.prepared for each in results if isinstance(each, Written | Staged)}
     if not (yield from _can_never_count(batch_id, written.pop(0, None))):
         return
     if written:
