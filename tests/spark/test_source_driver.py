@@ -25,7 +25,7 @@ from ottla.spark.source.range_reading import read_ranges
 from ottla.spark.source.ranges import OffsetRange, ReadTask
 from ottla.spark.source.reader import BatchReader
 from ottla.spark.source.schema import arrow_schema
-from ottla.spark.source.stream_reader import StreamReader
+from ottla.spark.source.stream_reader import NO_LIMIT, StreamReader
 from ottla.spark.source.topic_positions import NothingToRead
 from ottla.testing import KafkaBroker
 from ottla.values import uuid_to_text
@@ -180,7 +180,7 @@ def test_brokers_that_are_away_are_told_in_time(topic: Topic) -> None:
 
 
 def test_limits_are_told_to_spark_in_its_words(topic: Topic, stream: Callable[..., StreamReader]) -> None:
-    assert stream().getDefaultReadLimit() == ALL
+    assert stream().getDefaultReadLimit() == ReadMaxRows(NO_LIMIT)
     assert stream(maxOffsetsPerTrigger="5", minOffsetsPerTrigger="2").getDefaultReadLimit() == ReadMaxRows(5)
     assert stream(maxBytesPerTrigger="1k").getDefaultReadLimit() == ReadMaxBytes(1024)
     assert stream(minOffsetsPerTrigger="2").getDefaultReadLimit() == ReadMinRows(2)

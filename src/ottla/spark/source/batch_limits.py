@@ -26,10 +26,12 @@ class BatchLimits:
         *,
         sizes: RecordSizes | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         least, time_ms = options.min_offsets_per_trigger, options.max_time_per_trigger_ms
         self._options = options
         self._now = monotonic
+        self._wall = wall
         self._delay = None if least is None else Delay(least, options.max_trigger_delay_ms)
         self._pace = None if time_ms is None else Pace(time_ms)
         self._sizes = sizes or RecordSizes(options)
@@ -46,7 +48,7 @@ class BatchLimits:
         now_ms = self._now() * 1000
         waiting = {each: count for each, count in found.waiting.items() if count > 0}
         if self._pace is not None:
-            self._pace.asked(now_ms)
+            self._pace.asked(now_ms, self._wall() * 1000)
         is_held_back = self._delay is not None and self._delay.holds_back(sum(waiting.values()), now_ms)
         if is_held_back and not is_run_to_an_end:
             return None
@@ -54,6 +56,11 @@ class BatchLimits:
         if self._pace is not None:
             self._pace.planned(sum(counts.values()), self._now() * 1000)
         return counts
+
+    def begins(self, offsets: int) -> None:
+        """A batch of so many offsets begins that was planned by an earlier run."""
+        if self._pace is not None:
+            self._pace.planned(offsets, self._now() * 1000)
 
     def _limited(self, found: Survey, waiting: Counts) -> Counts:
         options, counts = self._options, waiting

@@ -24,6 +24,10 @@ FIRST_SHARE: Final = 100_000
 GROWTH_MAX: Final = 4.0
 REMEMBERED: Final = 4
 ALIKE: Final = 0.1
+ROUND_MS: Final = 10_000
+"""Triggers come at whole multiples of their interval; those that are longer than a limit are whole in ten seconds."""
+ROUND_WITHIN_MS: Final = 250
+NO_LIMIT: Final = 2**62
 
 Counts = dict[TopicPartition, int]
 
@@ -96,7 +100,8 @@ class Pace:
 
     A batch is seen from its plan to the next question, because Spark passes a source nothing else. With a trigger
     interval that includes the wait for the next trigger; batches that take equally long whatever they read show it,
-    and then only longer ones count as too long: the limit is the interval, if that is longer than the limit.
+    and then only longer ones count as too long: the limit is the interval, if that is longer than the limit. A question
+    at a round time of the clock, where Spark's triggers are, shows it at once.
     """
 
     def __init__(self, limit_ms: float) -> None:
@@ -115,14 +120,17 @@ class Pace:
         """A batch of so many offsets begins."""
         self._planned = (offsets, now_ms)
 
-    def asked(self, now_ms: float) -> None:
-        """Spark asks for the next batch: the one before is done."""
+    def asked(self, now_ms: float, wall_ms: float | None = None) -> None:
+        """Spark asks for the next batch: the one before is done. `wall_ms` is what a clock on the wall shows."""
         if self._planned is None:
             return
         offsets, began_ms = self._planned
         self._planned = None
-        if offsets > 0:
-            self._learn(offsets, max(1.0, now_ms - began_ms))
+        took_ms = max(1.0, now_ms - began_ms)
+        if offsets > 0 and took_ms > self._limit_ms and wall_ms is not None and wall_ms % ROUND_MS < ROUND_WITHIN_MS:
+            self._allowed = NO_LIMIT  # the trigger waited, nobody knows for how long; the next batch may have all
+        elif offsets > 0:
+            self._learn(offsets, took_ms)
 
     def _learn(self, offsets: int, took_ms: float) -> None:
         self._seen.append((offsets, took_ms))

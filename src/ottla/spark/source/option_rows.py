@@ -236,7 +236,10 @@ MAX_TIME = Option(
     None,
     STREAM,
     "A batch is made so small that it takes about this long, by how fast the batches before it were.",
+    "5m, unless maxOffsetsPerTrigger or maxBytesPerTrigger is set",
 )
+MAX_TIME_MS: Final = 300_000
+"""A third of the time that a transaction of the sink may stay open, so that a batch that grows still fits."""
 MIN_PARTITIONS = Option(
     "minPartitions", whole(1, 1_000_000), None, READ, "At least so many tasks read a batch; large partitions are split."
 )

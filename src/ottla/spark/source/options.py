@@ -118,7 +118,7 @@ class SourceOptions:
             min_offsets_per_trigger=values.get(table.MIN_OFFSETS),
             max_trigger_delay_ms=values.required(table.MAX_DELAY),
             max_bytes_per_trigger=values.get(table.MAX_BYTES),
-            max_time_per_trigger_ms=values.get(table.MAX_TIME),
+            max_time_per_trigger_ms=_max_time_ms(values) if is_stream else None,
             min_partitions=values.get(table.MIN_PARTITIONS),
             max_records_per_partition=values.get(table.MAX_RECORDS),
             group_id_prefix=kafka.get("group.id") or values.get(table.GROUP_ID_PREFIX) or prefix,
@@ -138,12 +138,6 @@ class SourceOptions:
         _check_together(parsed)
         return parsed
 
-    @property
-    def has_limits(self) -> bool:
-        """Whether a batch of a stream is limited by an option."""
-        limits = (self.max_offsets_per_trigger, self.min_offsets_per_trigger, self.max_bytes_per_trigger)
-        return any(each is not None for each in (*limits, self.max_time_per_trigger_ms))
-
     def client_settings(self, kind: ClientKind) -> dict[str, object]:
         """The settings of a client of that kind: the kafka.* options that it knows, and ours."""
         known = _known(kind)
@@ -156,6 +150,12 @@ class SourceOptions:
             chosen["enable.auto.commit"] = "false"
             chosen["auto.offset.reset"] = "none"
         return chosen
+
+
+def _max_time_ms(values: OptionValues) -> int | None:
+    """A stream that nobody limits has a limit: its first batch could be all that the topics have."""
+    is_limited = table.MAX_OFFSETS in values or table.MAX_BYTES in values
+    return values.get(table.MAX_TIME) or (None if is_limited else table.MAX_TIME_MS)
 
 
 @cache

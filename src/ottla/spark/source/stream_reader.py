@@ -12,7 +12,9 @@ Spark asks in this order, one batch at a time, in a process of its own for each 
    getDefaultReadLimit, and stands for all limits of the options together, because Spark has no limit that is several.
 2. Trigger.AvailableNow reads what there was when the run began, under the same limits, and then ends; only
    minOffsetsPerTrigger does not count then, because nothing more would come to make it true.
-3. Offsets of finished batches are committed to commitGroupId when Spark asks for the next one (group_commits.py).
+3. Without any limit a batch is made so small that it takes about five minutes (maxTimePerTrigger): one that is longer
+   than a transaction of the sink may be open fails first, and is written twice.
+4. Offsets of finished batches are committed to commitGroupId when Spark asks for the next one (group_commits.py).
 """
 
 from __future__ import annotations
@@ -92,7 +94,7 @@ class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow
             return ReadMaxBytes(options.max_bytes_per_trigger)
         if options.min_offsets_per_trigger is not None:
             return ReadMinRows(options.min_offsets_per_trigger)
-        return ReadMaxRows(NO_LIMIT) if options.has_limits else ReadAllAvailable()
+        return ReadMaxRows(NO_LIMIT)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         known = StreamOffset.from_json(start)
@@ -106,6 +108,9 @@ class StreamReader(Arriving, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         until = StreamOffset.from_json(end)
+        if self._driver is None or not self._driver.has_planned(until):
+            ranges = ranges_between(StreamOffset.from_json(start), until)
+            self._asked.runs_again(until, sum(each.size for each in ranges))
         tasks = plan(ranges_between(StreamOffset.from_json(start), until), until.packing)
         return with_logins(tasks, with_login(self._options).login)
 
@@ -129,6 +134,7 @@ class _Driver:
         group_id = options.commit_group_id
         self._commits = None if group_id is None else GroupCommits(group_id, self._positions)
         self._reported_missing: frozenset[str] = frozenset()
+        self._planned: StreamOffset | None = None
         self.latest: StreamOffset | None = None
 
     def close(self) -> None:
@@ -167,7 +173,19 @@ class _Driver:
             return None
         data_loss.report_losses(found.losses, fails=False)
         end = self._end(start, found, counts)
-        return None if end.says_the_same(start) else end
+        if end.says_the_same(start):
+            return None
+        self._planned = end
+        return end
+
+    def has_planned(self, end: StreamOffset) -> bool:
+        """Whether the batch that ends there was planned by this run."""
+        return self._planned is not None and self._planned.says_the_same(end)
+
+    def runs_again(self, end: StreamOffset, offsets: int) -> None:
+        """A batch that an earlier run has planned begins; how long it takes counts as well."""
+        self._planned = end
+        self._batches.begins(offsets)
 
     def _report_missing(self, missing: frozenset[str]) -> None:
         """A query that is started again may name topics that are not there (any more); it reads them when they are."""

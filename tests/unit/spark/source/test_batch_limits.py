@@ -32,7 +32,7 @@ class Time:
 def limits(time: Time, **options: str) -> BatchLimits:
     given = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", **options}
     parsed = SourceOptions.parse(given, streaming=True)
-    return BatchLimits(parsed, sizes=cast(RecordSizes, Sizes()), monotonic=time)
+    return BatchLimits(parsed, sizes=cast(RecordSizes, Sizes()), monotonic=time, wall=lambda: 1.0 + time())
 
 
 def waiting(a: int, b: int = 0) -> Survey:
@@ -66,3 +66,21 @@ def test_the_pace_is_learnt_from_batch_to_batch() -> None:
     assert found.counts(waiting(10**9), is_run_to_an_end=False) == {A: FIRST_SHARE}
     time.now = 10.0
     assert found.counts(waiting(10**9), is_run_to_an_end=False) == {A: FIRST_SHARE // 10}
+
+
+def test_a_stream_that_nobody_limits_has_batches_of_five_minutes() -> None:
+    time = Time()
+    made = limits(time)
+    assert made.counts(waiting(10**9), is_run_to_an_end=False) == {A: FIRST_SHARE}
+    time.now += 600.5  # slow: a UDF with 167 rows a second
+    assert made.counts(waiting(10**9), is_run_to_an_end=False) == {A: FIRST_SHARE * 300_000 // 600_500}
+    for given in ({"maxOffsetsPerTrigger": "1000000"}, {"maxBytesPerTrigger": "9999999999"}):
+        assert limits(time, **given).counts(waiting(200_000), is_run_to_an_end=False) == {A: 200_000}
+
+
+def test_a_batch_that_an_earlier_run_has_planned_tells_how_fast_the_query_is() -> None:
+    time = Time()
+    made = limits(time)
+    made.begins(4_000_000)
+    time.now += 1_200.5
+    assert made.counts(waiting(10**9), is_run_to_an_end=False) == {A: 4_000_000 * 300_000 // 1_200_500}

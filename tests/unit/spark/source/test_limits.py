@@ -144,3 +144,14 @@ def test_an_empty_batch_teaches_nothing() -> None:
     pace.planned(0, 0)
     pace.asked(90_000)
     assert pace.allowed == FIRST_SHARE
+
+
+def test_a_trigger_that_waits_longer_than_the_limit_says_nothing_about_the_time_of_a_batch():
+    """Every hour: Spark asks at whole hours. The first batch is small, the next one may have all that waits."""
+    pace, hour_ms = Pace(300_000), 3_600_000
+    pace.planned(FIRST_SHARE, 0)
+    pace.asked(hour_ms / 2, 5 * hour_ms + 30)
+    assert pace.allowed > 10**12
+    pace.planned(10**8, 0)
+    pace.asked(700_000, 5 * hour_ms + 33_333)  # so long it really took
+    assert pace.allowed == 10**8 * 3 // 7

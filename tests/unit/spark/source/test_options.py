@@ -50,7 +50,8 @@ def test_defaults_are_those_of_the_connector() -> None:
     assert found.include_headers is False
     assert found.timestamp_strategy == "error"
     assert (found.group_id_prefix, batch().group_id_prefix) == ("spark-kafka-source", "spark-kafka-relation")
-    assert not found.has_limits
+    assert found.max_time_per_trigger_ms == 300_000, "a batch that is longer than a transaction may be is trouble"
+    assert batch().max_time_per_trigger_ms is None
 
 
 def test_every_option_is_declared_once_with_a_sentence() -> None:
@@ -181,7 +182,6 @@ def test_limits_are_read_with_their_units() -> None:
         60_000,
     )
     assert (found.max_bytes_per_trigger, found.max_time_per_trigger_ms) == (64 << 20, 10_000)
-    assert found.has_limits
 
 
 def test_a_least_above_the_most_is_refused() -> None:
