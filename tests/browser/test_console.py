@@ -50,6 +50,7 @@ EMPTY = {
     "doctor": "Nothing is wrong",
     "flow": "Group commit",
     "clients": "Nobody asks clients for their numbers",
+    "pipelines": "No service publishes a pipeline",
     "queries": "No Spark query commits to a group",
 }
 ROOT = Path(__file__).parent.parent.parent
@@ -112,7 +113,7 @@ def theme_of(page):
 
 @pytest.mark.parametrize("name", EMPTY)
 def test_an_empty_broker_has_pages_too(name, quiet, visit, browser):
-    page = visit(quiet, PAGES[name][0])
+    page = visit(quiet, PAGES.get(name, (f"#/{name}",))[0])  # pipelines: test_pipelines.py has one
     page.locator("main").get_by_text(EMPTY[name]).first.wait_for()
     page.wait_for_load_state("networkidle")
     assert page.locator(".note.bad:visible").count() == 0

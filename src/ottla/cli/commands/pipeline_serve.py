@@ -11,10 +11,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
+import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.connecting import SERVERS_VARIABLE, sentences
 from ottla.cli.output import OK, Failure
@@ -22,7 +24,10 @@ from ottla.cli.pipelines import Verbs, add_spark, add_verb, plan_of, wrong_files
 from ottla.clock import SystemClock
 
 if TYPE_CHECKING:
+    from ottla.spark.pipelines.plan import Plan
+    from ottla.spark.pipelines.running import Loaded
     from ottla.spark.pipelines.serving.children import Child, Served
+    from ottla.spark.pipelines.serving.publishing import Publisher
 
 EXAMPLES: Final = """\
 examples:
@@ -30,6 +35,7 @@ examples:
   ottla pipeline serve clicks/ orders/pipeline.yml     several
   ottla pipeline serve --every 10s                     a batch each ten seconds (one after the other)
   ottla pipeline serve --listen 0.0.0.0:9645           metrics and health for other machines, too
+  ottla pipeline serve --publish                       the console's page of pipelines shows them
   ottla pipeline systemd                               a unit that runs it
 """
 LISTEN: Final = "127.0.0.1:9645"
@@ -44,29 +50,32 @@ def add_serve(verbs: Verbs) -> None:
     serve.add_argument(
         "-b", "--bootstrap-server", metavar="HOST:PORT", help=f"brokers, when a file names none (${SERVERS_VARIABLE})"
     )
+    serve.add_argument(
+        "--publish", action="store_true", help="tell how they are in the topic ottla-pipelines: the console shows it"
+    )
     serve.add_argument("--create-topics", action="store_true", help="make topics that are read and not there, too")
     add_spark(serve)
 
 
 def run_serve(options: argparse.Namespace) -> int:
     with sentences(), wrong_files():
-        served = _served(options)
+        found = _served(options)
         host, port = _address(options.listen)
-        asyncio.run(_serve(served, host, port))
+        asyncio.run(_serve(options, found, host, port))
     return OK
 
 
-def _served(options: argparse.Namespace) -> list[Served]:
+def _served(options: argparse.Namespace) -> list[tuple[Served, Loaded, Plan]]:
     """The pipelines, checked; two that would meet in one storage are refused."""
     from ottla.spark.pipelines.running import find_file
     from ottla.spark.pipelines.serving.children import Served
     from ottla.spark.pipelines.storage import Storage
 
-    by_name: dict[str, Served] = {}
+    by_name: dict[str, tuple[Served, Loaded, Plan]] = {}
     by_storage: dict[str, str] = {}
     for path in options.files or [None]:
         file = find_file(path, Path.cwd())
-        _, plan = plan_of(file, options.bootstrap_server)
+        loaded, plan = plan_of(file, options.bootstrap_server)
         if plan.name in by_name:
             raise Failure(f"two pipelines are called {plan.name}: metrics tell them apart by their names")
         if plan.storage in by_storage:
@@ -74,7 +83,7 @@ def _served(options: argparse.Namespace) -> list[Served]:
         storage = Storage(plan.storage)
         if storage.directory is None:
             raise Failure(f"{plan.name}: a service wants its storage on this machine, and this one is {plan.storage}")
-        by_name[plan.name] = Served(plan.name, storage, _words(file, options))
+        by_name[plan.name] = (Served(plan.name, storage, _words(file, options)), loaded, plan)
         by_storage[plan.storage] = plan.name
     return list(by_name.values())
 
@@ -96,19 +105,24 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-async def _serve(served: Sequence[Served], host: str, port: int) -> None:
+async def _serve(
+    options: argparse.Namespace, found: Sequence[tuple[Served, Loaded, Plan]], host: str, port: int
+) -> None:
     from ottla.broker.observe.admin_http import AdminListenerFailed, AdminServer, Watch
     from ottla.spark.pipelines.serving.children import make_children
     from ottla.spark.pipelines.serving.figures import Figures
 
     clock, figures = SystemClock(), Figures()
-    children = make_children(served, clock.monotonic_ms() / 1000)
+    children = make_children([served for served, _, _ in found], clock.monotonic_ms() / 1000)
     server = AdminServer(Watch(lambda: figures.pieces(children, clock.monotonic_ms()), lambda: _not_ready(children)))
     try:
         bound = await server.start(host, port)
     except AdminListenerFailed as error:
         raise Failure(f"--listen {error.address}: {error.strerror}") from None
     _hear_signals(children)
+    publishers = _publishers(options, children, found) if options.publish else []
+    for publisher in publishers:
+        publisher.start()
     _say(f"serving {', '.join(child.name for child in children)}; metrics and health: http://{bound[0]}:{bound[1]}")
     try:
         while not all(child.supervision.is_over for child in children):
@@ -118,7 +132,39 @@ async def _serve(served: Sequence[Served], host: str, port: int) -> None:
             await asyncio.sleep(TURN_S)
     finally:
         await server.stop()
+        for publisher in publishers:
+            await asyncio.to_thread(publisher.stop)
     _say("all pipelines are stopped")
+
+
+def _publishers(
+    options: argparse.Namespace, children: Sequence[Child], found: Sequence[tuple[Served, Loaded, Plan]]
+) -> list[Publisher]:
+    """One for each pipeline, at the cluster of its first topic."""
+    from ottla.spark.pipelines.drawing import Picture
+    from ottla.spark.pipelines.serving.publishing import Publisher
+    from ottla.spark.pipelines.topics import wanted_topics
+
+    publishers = []
+    for child, (_, loaded, plan) in zip(children, found, strict=True):
+        clusters = wanted_topics(plan, loaded.graph)
+        if clusters:
+            picture = Picture.of(loaded.graph)
+            replay = partial(_replay, loaded.file, options.bootstrap_server)
+            publishers.append(Publisher(child, clusters[0].settings, picture, replay))
+    return publishers
+
+
+def _replay(file: Path, servers: str | None, request: Mapping[str, Any]) -> str:
+    """What somebody asks for by the console: the command, in a process of its own."""
+    words = [sys.executable, "-m", "ottla", "pipeline", "replay", str(file), "--yes"]
+    words += ["-b", servers] if servers is not None else []
+    words += [f"--{name}={request[name]}" for name in ("rule", "step") if request.get(name) is not None]
+    done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    last = (done.stdout if done.returncode == OK else done.stderr).strip().splitlines()[-1:]
+    line = last[0] if last else f"replay ended with {done.returncode}"
+    _say(line)
+    return line
 
 
 def _hear_signals(children: Sequence[Child]) -> None:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Final
 from xml.sax.saxutils import escape
@@ -74,6 +75,10 @@ class Picture:
             nodes.append(Node(name, kind, text, column, rows.get(column, 0)))
             rows[column] = rows.get(column, 0) + 1
         return cls(pipeline.name, tuple(nodes), tuple(edges))
+
+    def as_json(self) -> dict[str, object]:
+        """For who draws it elsewhere."""
+        return dataclasses.asdict(self)
 
 
 def _letters(letters: DeadLetters) -> str:

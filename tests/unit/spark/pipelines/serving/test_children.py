@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.patience import wait_until
@@ -137,3 +138,11 @@ def test_a_status_comes_back_as_it_was_written(storage):
     assert storage.last_status() == status(os.getpid())
     (storage.directory / "_ottla" / "status.json").write_text(json.dumps({"version": 99}))
     assert storage.last_status() is None
+
+
+def test_the_page_has_the_metrics_as_they_are_declared():
+    page = (Path(__file__).parents[5] / "docs" / "pipelines-in-production.md").read_text()
+    rows = [
+        f"| `{PREFIX}{name}` | {', '.join(tags)} | {text} |" for name, (tags, text) in {**GAUGES, **COUNTERS}.items()
+    ]
+    assert [row for row in rows if row not in page] == []
