@@ -11,6 +11,7 @@ def test_all_is_well_here(spark, broker):
     findings = examine_spark(spark, {"bootstrap.servers": broker.bootstrap_servers}, tasks=2)
     assert [(each.step, each.result) for each in findings] == [
         ("driver", "ok"),
+        ("pipelines", "ok"),
         ("settings", "ok"),
         ("executors", "ok"),
         ("brokers from the driver", "ok"),

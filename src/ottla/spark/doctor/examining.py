@@ -22,8 +22,15 @@ from pyspark.errors import PySparkException
 
 from ottla.client.diagnosis import Finding
 from ottla.errors import OttlaError
-from ottla.spark.doctor.facts import Facts, collect_facts
-from ottla.spark.doctor.judging import explain, judge_brokers, judge_driver, judge_executors, judge_settings
+from ottla.spark.doctor.facts import Facts, collect_facts, missing_for_pipelines
+from ottla.spark.doctor.judging import (
+    explain,
+    judge_brokers,
+    judge_driver,
+    judge_executors,
+    judge_pipelines,
+    judge_settings,
+)
 from ottla.spark.doctor.source import CLIENT_PREFIX, NAME, TASKS
 from ottla.spark.running.interpreters import EXECUTOR_VARIABLE
 
@@ -55,7 +62,8 @@ def examine_spark(
     `is_remote`: this process only speaks with a Connect server, whose driver is not asked by itself."""
     here = collect_facts({} if is_remote else client)
     asked = "" if is_remote else _asked_python()
-    findings = judge_driver(here, "client" if is_remote else "driver") + judge_settings(_settings(spark))
+    findings = judge_driver(here, "client" if is_remote else "driver")
+    findings += judge_pipelines(missing_for_pipelines()) + judge_settings(_settings(spark))
     try:
         found = ask_tasks(spark, tasks, client)
     except FAILURES as error:

@@ -24,6 +24,16 @@ BROKER_STEP_S: Final = 5.0
 UNIX_SOCKET_VARIABLE: Final = "PYTHON_UNIX_DOMAIN_ENABLED"
 """How Spark tells a worker that it speaks over a Unix socket."""
 REACHED: Final = "ok"
+PIPELINE_MODULES: Final = {
+    "pandas": "pandas",
+    "grpc": "grpcio",
+    "grpc_status": "grpcio-status",
+    "google.protobuf": "protobuf",
+    "google.rpc": "googleapis-common-protos",
+    "zstandard": "zstandard",
+    "yaml": "PyYAML",
+}
+"""What a pipeline imports on the driver beside PySpark and pyarrow (Spark Connect does), by the package that has it."""
 
 
 class Facts(NamedTuple):
@@ -59,6 +69,11 @@ def collect_facts(client: Mapping[str, object]) -> Facts:
         unix_socket=os.environ.get(UNIX_SOCKET_VARIABLE, "").lower() == "true",
         brokers=ask_brokers(client) if client.get("bootstrap.servers") else "",
     )
+
+
+def missing_for_pipelines() -> list[str]:
+    """The packages without which a pipeline does not start here."""
+    return [package for module, package in PIPELINE_MODULES.items() if not _version(module)]
 
 
 def _version(name: str) -> str:

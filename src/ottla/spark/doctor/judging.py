@@ -98,6 +98,14 @@ def judge_driver(driver: Facts, step: str = "driver") -> list[Finding]:
     return found
 
 
+def judge_pipelines(missing: Sequence[str]) -> list[Finding]:
+    """Whether `ottla pipeline` can start here; queries of format("ottla") need nothing of it."""
+    if not missing:
+        return [Finding("pipelines", "ok", "all that they need is installed")]
+    remedy = f"pip install --upgrade 'ottla[spark]', or these alone: pip install {' '.join(missing)}"
+    return [Finding("pipelines", "failed", f"there is no {', '.join(missing)} for this Python", remedy)]
+
+
 def judge_settings(settings: Mapping[str, str]) -> list[Finding]:
     """Spark's own settings that make our tasks slow or fragile."""
     found = []

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from ottla.errors import OttlaError
+from ottla.spark.doctor.facts import missing_for_pipelines
 from ottla.spark.running.cores import local_cores
 from ottla.spark.running.session import SETTINGS, session
 from ottla.spark.running.spark_home import SparkMissing
@@ -37,6 +38,13 @@ REACH_LIMIT_S: Final = 10.0
 
 class SparkUnreachable(OttlaError):
     """No Spark Connect server answers at this address. Is it running, and is the address written as sc://host:port?"""
+
+
+class PipelinePackagesMissing(OttlaError):
+    """Packages are missing that pipelines need (Spark Connect does, on which they run). `pip install --upgrade
+    'ottla[spark]'` brings all of them; `ottla spark doctor` lists them."""
+
+    invalid_configuration = True
 
 
 class SparkInUse(OttlaError):
@@ -55,9 +63,12 @@ def open_session(
     """A Connect session, on a master of our choice or with a server that is there."""
     try:
         from pyspark import SparkContext
-        from pyspark.sql.connect.session import SparkSession as ConnectSession
     except ImportError as error:
         raise SparkMissing(str(error)) from error
+    if missing := missing_for_pipelines():
+        raise PipelinePackagesMissing(f"there is no {', '.join(missing)}: pip install {' '.join(missing)}")
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
     if remote is not None:
         _refuse_silence(remote)
         with _mode():

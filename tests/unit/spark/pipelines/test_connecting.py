@@ -1,5 +1,7 @@
 """The session of a pipeline, as far as it goes without Spark."""
 
+import sys
+
 import pytest
 
 pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
@@ -8,7 +10,7 @@ pytest.importorskip("grpc", reason="needs PySpark: pip install 'ottla[spark]'")
 from pyspark import SparkContext
 
 from ottla.spark.pipelines import connecting
-from ottla.spark.pipelines.connecting import SparkUnreachable, local_shuffle, open_session
+from ottla.spark.pipelines.connecting import PipelinePackagesMissing, SparkUnreachable, local_shuffle, open_session
 
 PARTS = "spark.sql.shuffle.partitions"
 
@@ -40,3 +42,10 @@ def test_a_setting_of_the_user_wins(monkeypatch, settings, parts):
     with pytest.raises(RuntimeError, match="far enough"), open_session("x", master="local[2]", settings=settings):
         pass
     assert seen[PARTS] == parts
+
+
+def test_what_pyspark_does_not_bring_is_told_with_the_command_that_does(monkeypatch):
+    pytest.importorskip("pyspark")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(PipelinePackagesMissing, match=r"no pandas: pip install pandas"), open_session("p", settings={}):
+        pass

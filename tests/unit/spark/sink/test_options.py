@@ -37,7 +37,7 @@ def test_names_are_told_apart_without_regard_to_case_and_sparks_own_pass():
         ({"kafka__transactional__id": "x"}, "transactionalIdPrefix"),
         ({"kafka__value__serializer": "x"}, "cast the column"),
         ({"kafka__interceptor__classes": "x"}, "change them in the query"),
-        ({"kafka__acks": "1"}, "acks"),
+        ({"kafka__acks": "1"}, "write with deliveryGuarantee=at-least-once"),
         ({"kafka__enable__idempotence": "false"}, "idempotence"),
         ({"kafka__no__such__thing": "1"}, "there is no setting 'no.such.thing'"),
         ({"kafka__transaction__timeout__ms": "300000"}, "not longer than driverRecovery"),
@@ -107,3 +107,8 @@ def test_secrets_do_not_show():
 def test_every_option_has_a_sentence():
     assert all(option.doc.endswith(".") for option in SINK_OPTIONS)
     assert len({option.name.lower() for option in SINK_OPTIONS}) == len(SINK_OPTIONS)
+
+
+def test_acks_that_exactly_once_cannot_have_are_right_for_at_least_once():
+    assert parse(kafka__acks="1", deliveryGuarantee="at-least-once").client_settings("producer")["acks"] == "1"
+    assert parse(kafka__acks="-1").is_exactly_once
