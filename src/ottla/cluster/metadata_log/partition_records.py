@@ -114,7 +114,7 @@ def change_record(
 def _check(before: Partition, after: Partition, record: PartitionChangeRecord, metadata_version: int) -> None:
     expected = replace(after, directories=_directories(after.replicas, after.directories))
     if metadata_version < DIRECTORIES_SINCE:
-        expected = replace(expected, directories=_directories(after.replicas, before.directories))
+        expected = replace(expected, directories=merged(before, record).directories)
     if metadata_version < ELR_SINCE:
         expected = replace(expected, elr=before.elr, last_known_elr=before.last_known_elr)
     if merged(before, record) != expected:
@@ -130,8 +130,10 @@ def _changed(before: tuple[T, ...], after: tuple[T, ...]) -> list[T] | None:
 
 
 def _directories(replicas: tuple[int, ...], directories: list[bytes] | tuple[bytes, ...]) -> tuple[bytes, ...]:
-    if not directories or len(directories) != len(replicas):
+    if all(directory == MIGRATING_DIRECTORY for directory in directories):
         return (MIGRATING_DIRECTORY,) * len(replicas)
+    if len(directories) != len(replicas):
+        raise IllegalChange(f"{len(replicas)} replicas are said to be in {len(directories)} directories")
     return tuple(directories)
 
 

@@ -106,6 +106,7 @@ class _OpenTopic:
         self.id = topic_id
         self.before = partitions
         self.partitions = list(partitions)
+        self.is_removed = False
         self._is_new = is_new
 
     def put(self, index: int, partition: Partition) -> None:
@@ -122,6 +123,8 @@ class _OpenTopic:
         return self.partitions[index]
 
     def changes(self) -> Iterator[Change]:
+        if self.is_removed:
+            return
         if self._is_new:
             yield CreateTopic(Topic(self.name, self.id, tuple(self.partitions)))
             return
@@ -139,6 +142,7 @@ class Replay:
         self._image = image
         self._entries: list[Change | _OpenTopic] = []
         self._topics: dict[bytes, _OpenTopic | None] = {}  # None: it was removed
+        self._created: dict[str, bytes] = {}
         self._brokers: dict[int, Broker | None] = {}
         self._acls: dict[bytes, AclBinding | None] = {}
 
@@ -177,6 +181,7 @@ class Replay:
         if self._topics.get(record.topic_id) is not None or record.topic_id in self._image.names_by_id:
             raise IllegalChange(f"topic {record.name!r} comes with the id of a topic that is there")
         self._put_topic(_OpenTopic(record.name, record.topic_id, (), is_new=True))
+        self._created[record.name] = record.topic_id
 
     def _partition(self, record: PartitionRecord) -> None:
         self._open(record.topic_id).put(record.partition_id, partition_of(record))
@@ -187,23 +192,26 @@ class Replay:
 
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
         topic = self._open(record.topic_id)
-        self._entries.remove(topic)
+        topic.is_removed = True
         self._topics[record.topic_id] = None
         if record.topic_id in self._image.names_by_id:
             self._entries.append(RemoveTopic(record.topic_id))
 
     def _clear_elr(self, record: ClearElrRecord) -> None:
-        for topic_id, name in self._names():
-            if record.topic_name in ("", name):
-                self._clear_elr_of(topic_id)
+        if record.topic_name:
+            self._clear_elr_of(self._id_of(record.topic_name))
+            return
+        for topic_id in {**dict.fromkeys(self._image.names_by_id), **self._topics}:
+            self._clear_elr_of(topic_id)
 
-    def _names(self) -> list[tuple[bytes, str]]:
-        there = {topic_id: name for topic_id, name in self._image.names_by_id.items() if topic_id not in self._topics}
-        there.update((topic_id, topic.name) for topic_id, topic in self._topics.items() if topic is not None)
-        return list(there.items())
+    def _id_of(self, name: str) -> bytes:
+        topic_id = self._created.get(name) or self._image.topic_id(name)
+        if topic_id is None or self._topics.get(topic_id, self) is None:
+            raise IllegalChange(f"there is no topic {name!r} whose eligible leader replicas could go")
+        return topic_id
 
     def _clear_elr_of(self, topic_id: bytes) -> None:
-        opened = self._topics.get(topic_id) or self._image.topic_by_id(topic_id)
+        opened = self._topics[topic_id] if topic_id in self._topics else self._image.topic_by_id(topic_id)
         if opened is None or not any(partition.elr or partition.last_known_elr for partition in opened.partitions):
             return  # so that topics without one are not opened: a cluster may have many
         topic = self._open(topic_id)

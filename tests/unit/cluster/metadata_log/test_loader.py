@@ -173,7 +173,7 @@ def test_a_topic_that_came_and_went_in_one_batch_leaves_nothing(log: Log) -> Non
     assert log.topics == []
 
 
-@pytest.mark.parametrize(("name", "cleared"), [("a", ["a"]), ("", ["a", "b"]), ("c", [])])
+@pytest.mark.parametrize(("name", "cleared"), [("a", ["a"]), ("", ["a", "b"])])
 def test_eligible_leader_replicas_are_cleared_of_one_topic_or_of_all(log: Log, name: str, cleared: list[str]) -> None:
     elr = {"eligible_leader_replicas": [2], "last_known_elr": [1]}
     log.add(topic("a"), partition(0, **elr), partition(1))
@@ -187,6 +187,28 @@ def test_eligible_leader_replicas_are_cleared_of_one_topic_or_of_all(log: Log, n
     untouched = log.loader.image.partition("a", 1)
     assert untouched is not None
     assert untouched.partition_epoch == 0
+
+
+def test_eligible_leader_replicas_of_a_topic_that_is_gone_cannot_be_cleared(log: Log) -> None:
+    log.add(topic("a"), partition(0, eligible_leader_replicas=[2]))
+    with pytest.raises(IllegalChange, match="no topic 'a'"):
+        log.add(RemoveTopicRecord(topic_id=TOPIC), ClearElrRecord(topic_name="a"))
+
+
+def test_all_are_cleared_but_those_of_topics_that_are_gone(log: Log) -> None:
+    log.add(topic("a"), partition(0, eligible_leader_replicas=[2]))
+    log.add(RemoveTopicRecord(topic_id=TOPIC), ClearElrRecord(topic_name=""))
+    assert log.topics == []
+
+
+def test_a_batch_of_ten_thousand_records_is_read_in_one_go(log: Log) -> None:
+    """As many as Kafka puts into one batch; what grows with their square is seen here."""
+    ids = [number.to_bytes(16) for number in range(1, 2501)]
+    made = [(topic(f"t{number}", each), partition(0, each)) for number, each in enumerate(ids)]
+    log.add(*(record for pair in made for record in pair))
+    log.add(*(ClearElrRecord(topic_name=f"t{number}") for number in range(2500)))
+    log.add(*(RemoveTopicRecord(topic_id=each) for each in ids))
+    assert log.topics == []
 
 
 def test_brokers_are_fenced_by_the_old_records_and_by_the_new(log: Log) -> None:
@@ -218,12 +240,29 @@ def test_what_3x_left_of_a_migration_means_nothing(log: Log) -> None:
         UnregisterBrokerRecord(broker_id=1, broker_epoch=0),
         ConfigRecord(resource_type=3, resource_name="a", name="x", value="1"),
         ConfigRecord(resource_type=2, resource_name="a", name="x", value="1"),
+        ClearElrRecord(topic_name="a"),
     ],
     ids=lambda record: type(record).__name__,
 )
 def test_a_record_that_contradicts_what_is_known_stops_the_reader(log: Log, record: MetadataRecord) -> None:
     with pytest.raises(IllegalChange):
         log.add(record)
+
+
+def test_as_many_directories_as_replicas_or_none(log: Log) -> None:
+    log.add(topic("a"), partition(0, directories=[b"d" * 16, b"e" * 16]))
+    for wrong in ({"directories": [b"d" * 16]}, {"replicas": [1]}):
+        with pytest.raises(IllegalChange, match="directories"):
+            log.add(PartitionChangeRecord(partition_id=0, topic_id=TOPIC, **wrong))  # type: ignore[arg-type]
+        log.loader = MetadataLoader(CLUSTER)
+        log.add(topic("a"), partition(0, directories=[b"d" * 16, b"e" * 16]))
+
+
+def test_replicas_that_never_had_directories_have_none_when_they_are_others(log: Log) -> None:
+    log.add(topic("a"), partition(0), PartitionChangeRecord(partition_id=0, topic_id=TOPIC, replicas=[1, 2, 3]))
+    found = log.loader.image.partition("a", 0)
+    assert found is not None
+    assert found.directories == (bytes(16),) * 3
 
 
 def test_a_change_of_an_earlier_registration_stops_the_reader(log: Log) -> None:
