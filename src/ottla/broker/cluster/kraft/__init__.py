@@ -1,0 +1,1 @@
+"""A broker of a cluster that is kept in a metadata log."""
