@@ -65,11 +65,11 @@ sys.exit(f"no such extra: {{asked}}" if any(each not in known for group in asked
 }
 # By the shell: Python would have to start twice for every command of a document.
 SHELL_COMMANDS = {
-    "ottla": f"""\
+    "ottla": """\
 [ "$1 $2" = "broker start" ] && exec start-until-ready "$@"
-exec {sys.executable} -m ottla "$@"
+exec {} -m ottla "$@"
 """,
-    "python": f'exec {sys.executable} "$@"\n',
+    "python": 'exec {} "$@"\n',
 }
 
 
@@ -94,6 +94,12 @@ def test_what_a_document_says_works(name: str, tmp_path: Path) -> None:
     text = (ROOT / name).read_text("utf-8")
     if USES_SPARK.search(text) and (reason := why_not()) is not None:
         pytest.skip(reason)
+    read_beside_brokers(name, tmp_path)
+
+
+def read_beside_brokers(name: str, tmp_path: Path, python: str | None = None) -> None:
+    """Read a document whose cluster, and the other one that it may name, are there."""
+    text = (ROOT / name).read_text("utf-8")
     scratch = tmp_path / "reader"
     scratch.mkdir()
     broker, admin, other, registry = (f"127.0.0.1:{port}" for port in free_ports(4))
@@ -104,16 +110,17 @@ def test_what_a_document_says_works(name: str, tmp_path: Path) -> None:
             (scratch / "data").symlink_to(first.data)
         if OTHER in text:
             other = stack.enter_context(BrokerProcess(tmp_path / "other")).bootstrap_servers
-        read(name, scratch, [broker, admin, other, registry])
+        read(name, scratch, [broker, admin, other, registry], python)
 
 
-def read(name: str, scratch: Path, addresses: list[str]) -> None:
-    command = [sys.executable, "-m", "tests.documents.reader", name, *addresses]
+def read(name: str, scratch: Path, addresses: list[str], python: str | None = None) -> None:
+    """Read a document with this Python, or with another one that has ottla installed."""
+    command = [python or sys.executable, "-m", "tests.documents.reader", name, *addresses]
     with (scratch.parent / "said.txt").open("w") as said:
         process = subprocess.Popen(
             command,
             cwd=scratch,
-            env=environment(scratch, addresses[0]),
+            env=environment(scratch, addresses[0], python),
             stdout=said,
             stderr=said,
             start_new_session=True,
@@ -137,15 +144,18 @@ def end_all_of(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def environment(scratch: Path, servers: str) -> dict[str, str]:
+def environment(scratch: Path, servers: str, python: str | None) -> dict[str, str]:
+    interpreter, source = python or sys.executable, [] if python else [str(ROOT / "src")]
     commands = scratch.parent / "bin"
     commands.mkdir()
     kafka = {
         name: f"import sys\nfrom ottla.cli.kafka.tools import main\nsys.exit(main({name!r}, sys.argv[1:]))\n"
         for name in TOOLS
     }
-    in_python = {name: f"#!{sys.executable}\n{program}" for name, program in (COMMANDS | kafka).items()}
-    for name, text in (in_python | {name: f"#!/bin/sh\n{program}" for name, program in SHELL_COMMANDS.items()}).items():
+    in_python = {name: f"#!{interpreter}\n{program}" for name, program in (COMMANDS | kafka).items()}
+    for name, text in (
+        in_python | {name: f"#!/bin/sh\n{program.format(interpreter)}" for name, program in SHELL_COMMANDS.items()}
+    ).items():
         path = commands / name
         path.write_text(text)
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -156,7 +166,7 @@ def environment(scratch: Path, servers: str) -> dict[str, str]:
         "HOME": str(scratch),
         "PATH": f"{commands}:{os.environ['PATH']}",
         "OUTER_PATH": os.environ["PATH"],
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *source, os.environ.get("PYTHONPATH", "")]),
         "OTTLA_BOOTSTRAP_SERVERS": servers,
         "SPARK_CONF_DIR": str(commands),
     }

@@ -12,6 +12,7 @@ transactions stay open and hold back readers of committed records until they tim
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -19,10 +20,15 @@ import time
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
 from ottla.spark.running.stopping import stop_between_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 LIMIT_S: Final = 25.0
 STREAM_LIMIT_S: Final = 5.0
@@ -37,13 +43,23 @@ def end_in_order_on_sigterm(spark: SparkSession) -> None:
 
     def end(number: int, _: FrameType | None) -> None:
         # In a thread: this one may be in the middle of a call to Java, and its connection takes one at a time.
-        work = threading.Thread(target=stop_all, args=(spark,), name="ottla spark termination", daemon=True)
+        work = threading.Thread(target=_stop_quietly, args=(spark,), name="ottla spark termination", daemon=True)
         work.start()
         work.join(LIMIT_S)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
     signal.signal(signal.SIGTERM, end)
+
+
+def _stop_quietly(spark: SparkSession) -> None:
+    """A supervisor may have sent the signal to Java as well, which then answers no more, or does in its own words."""
+    try:
+        stop_all(spark)
+    except (Py4JError, PySparkException, OSError) as error:
+        log.warning(
+            "Spark ended before it was stopped (%s); what it had open ends by its time-outs", type(error).__name__
+        )
 
 
 def stop_all(spark: SparkSession) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from ottla.spark.running.termination import end_in_order_on_sigterm, stop_all
 
@@ -80,6 +81,20 @@ def test_a_handler_of_the_program_stays():
     signal.signal(signal.SIGTERM, mine)
     end_in_order_on_sigterm(Session())  # type: ignore[arg-type]
     assert signal.getsignal(signal.SIGTERM) is mine
+
+
+def test_a_java_that_got_the_signal_too_leaves_one_line_and_no_traceback(monkeypatch, caplog):
+    class Gone(Session):
+        def cancelAllJobs(self) -> None:  # noqa: N802
+            raise Py4JNetworkError("Answer from Java side is empty")
+
+    monkeypatch.setattr("os.kill", lambda pid, number: None)
+    unhandled: list[Any] = []
+    monkeypatch.setattr("threading.excepthook", unhandled.append)
+    end_in_order_on_sigterm(Gone())  # type: ignore[arg-type]
+    signal.raise_signal(signal.SIGTERM)
+    assert unhandled == []
+    assert "Spark ended before it was stopped (Py4JNetworkError)" in caplog.text
 
 
 def test_the_signal_still_ends_the_process(monkeypatch):
