@@ -99,6 +99,23 @@ def test_one_request_is_on_its_way_and_what_is_new_meanwhile_follows_at_once():
     assert request.offline_log_dirs == [TWO]
 
 
+def test_an_answer_to_who_wanted_to_be_fenced_lets_nobody_in():
+    lifecycle = made()
+    exchanged(lifecycle, registered(), 0)
+    exchanged(lifecycle, beat(), 0)
+    assert exchanged(lifecycle, beat(fenced=False), 2_000)[1] == []
+    assert (lifecycle.state, lifecycle.is_fenced) == (BrokerState.RECOVERY, True)
+
+
+def test_pauses_are_short_again_after_an_answer():
+    lifecycle = running()
+    for now_ms in (2_000, 3_000, 4_000):
+        exchanged(lifecycle, None, now_ms)
+    exchanged(lifecycle, beat(fenced=False), 6_000)
+    exchanged(lifecycle, None, 8_000)
+    assert lifecycle.wake_ms() == pytest.approx(8_100, abs=2.1)
+
+
 def test_who_is_not_answered_tries_again_after_pauses_that_double_up_to_the_session():
     lifecycle, now_ms, pauses = made(), 0.0, []
     for _ in range(9):
@@ -175,6 +192,15 @@ def test_a_directory_whose_failure_nobody_accepts_stops_the_broker():
     assert lifecycle.passed(30_099) == []
     assert lifecycle.passed(30_100) == [Event.MUST_STOP]
     assert "log.dir.failure.timeout.ms" in lifecycle.failure
+
+
+def test_what_failed_after_a_heartbeat_left_is_not_accepted_by_its_answer():
+    lifecycle = running()
+    assert lifecycle.request(2_000) is not None
+    lifecycle.directories_failed([TWO], 2_001)
+    lifecycle.answered(beat(fenced=False), 2_002)
+    exchanged(lifecycle, None, 2_002)
+    assert lifecycle.passed(32_001) == [Event.MUST_STOP]
 
 
 # --- the end ---------------------------------------------------------------------------------------------------------

@@ -89,8 +89,10 @@ def test_topics_that_did_not_change_are_not_looked_at():
 
 
 def test_leaders_are_made_before_followers_and_told_apart():
-    moves = Node().apply(image_of(topic("a", partition(leader=2), partition(), partition(leader=NO_LEADER))))
+    node = Node()
+    moves = node.apply(image_of(topic("a", partition(leader=2), partition(), partition(leader=NO_LEADER))))
     assert named(moves) == [[A1], [A0, A2], []]
+    assert list(node.has()) == [A1, A0, A2]
 
 
 def test_only_a_new_leader_epoch_is_a_move():
