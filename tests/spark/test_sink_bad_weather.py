@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -39,7 +41,7 @@ from ottla.spark.sink.step_kinds import (  # noqa: E402
     Written,
 )
 from ottla.spark.sink.steps import TaskFenced, TransactionTimeoutRefused  # noqa: E402
-from ottla.spark.sink.stream_writer import NotInAQuery, StreamSink, checkpoint_query_id  # noqa: E402
+from ottla.spark.sink.stream_writer import BatchForgotten, NotInAQuery, StreamSink, checkpoint_query_id  # noqa: E402
 from ottla.spark.sink.writer import BatchSink, JobNotCommitted  # noqa: E402
 from ottla.testing import KafkaBroker  # noqa: E402
 
@@ -209,6 +211,28 @@ def test_a_time_out_that_brokers_do_not_allow_is_told_before_a_record(server, un
     query = Query(server, unique_topic, **{"kafka.transaction.timeout.ms": "3600000"})
     with pytest.raises(TransactionTimeoutRefused, match=r"transaction\.timeout\.ms=3600000"):
         query.write(0, 0)
+
+
+@pytest.mark.parametrize(("days", "is_known"), [(8, False), (8, True), (6, False)])
+def test_a_batch_that_was_planned_before_its_markers_were_forgotten_is_not_written_without_a_word(
+    server, unique_topic, tmp_path, days, is_known
+):
+    query = Query(server, unique_topic, checkpointLocation=str(tmp_path))
+    batch = 1 if is_known else 0
+    if is_known:
+        query.run(0)
+    (tmp_path / "offsets").mkdir()
+    plan = tmp_path / "offsets" / str(batch)
+    plan.write_text("v1")
+    os.utime(plan, (0, time.time() - days * 24 * 3600))
+    if days > 7 and not is_known:
+        messages = [query.write(batch, task) for task in range(2)]
+        with pytest.raises(BatchForgotten, match=r"offsets/0"):
+            query.sink().commit(messages, batch)
+        query.sink().abort(messages, batch)
+        plan.touch()  # as the error says
+    query.run(batch)
+    query.check(batch + 1)
 
 
 # --- a job ------------------------------------------------------------------------------------------------------------
