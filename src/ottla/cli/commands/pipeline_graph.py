@@ -1,5 +1,5 @@
 """`ottla pipeline graph`: the picture of a pipeline; on a terminal as lines, into a file as the file's name says.
-`ottla pipeline systemd`: a unit that serves it."""
+`ottla pipeline systemd`: a unit that serves it. `ottla pipeline airflow`: a DAG that runs it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,20 @@ SYSTEMD_EXAMPLES: Final = """\
 examples:
   ottla pipeline systemd clicks/pipeline.yml > ottla-clicks.service
   sudo cp ottla-clicks.service /etc/systemd/system/ && sudo systemctl enable --now ottla-clicks
+"""
+AIRFLOW_EXAMPLES: Final = """\
+examples:
+  ottla pipeline airflow clicks/pipeline.yml > ~/airflow/dags/clicks.py
+  ottla pipeline airflow --schedule '*/10 * * * *'
+"""
+DAG: Final = """\
+# Made by `ottla pipeline airflow`. pip install 'ottla[airflow,spark]' where Airflow's workers run.
+from airflow.sdk import DAG
+
+from ottla.spark.pipelines.airflow import PipelineOperator
+
+with DAG({name!r}, schedule={schedule!r}, catchup=False, max_active_runs=1):
+    PipelineOperator(task_id={name!r}, file={file!r})
 """
 KINDS: Final = ("text", "svg", "mermaid", "dot")
 _OF_SUFFIX: Final = {".svg": "svg", ".mmd": "mermaid", ".dot": "dot", ".gv": "dot", ".txt": "text"}
@@ -62,6 +76,9 @@ def add_graph(verbs: Verbs) -> None:
     unit.add_argument(
         "-b", "--bootstrap-server", metavar="HOST:PORT", help=f"brokers, when a file names none (${SERVERS_VARIABLE})"
     )
+    dag = add_verb(verbs, "airflow", "a DAG of Airflow that runs a pipeline", run_airflow, AIRFLOW_EXAMPLES)
+    add_file(dag)
+    dag.add_argument("--schedule", metavar="CRON", default="@hourly", help="when it runs (@hourly)")
 
 
 def run_graph(options: argparse.Namespace) -> int:
@@ -102,4 +119,14 @@ def run_systemd(options: argparse.Namespace) -> int:
     command = shlex.join(words).replace("%", "%%").replace("$", "$$")
     user = options.user or getpass.getuser()
     print(UNIT.format(names=", ".join(names), user=user, directory=files[0].parent, command=command), end="")
+    return OK
+
+
+def run_airflow(options: argparse.Namespace) -> int:
+    from ottla.spark.pipelines.running import find_file
+
+    with sentences(), wrong_files():
+        file = find_file(options.file, Path.cwd())
+        _, plan = plan_of(file, options.bootstrap_server)
+    print(DAG.format(name=plan.name, schedule=options.schedule, file=str(file)), end="")
     return OK
