@@ -17,8 +17,8 @@ import pytest
 
 from ottla.broker.broker import Broker
 from ottla.broker.replication.manager import ReplicaManager
-from ottla.broker.replication.moves import Moves
 from ottla.broker.replication.partition import ACKS_ALL
+from ottla.broker.replication.roles import Moves
 from ottla.broker.server import Server
 from ottla.broker.settings import BrokerSettings
 from ottla.cli import collecting

@@ -16,7 +16,7 @@ from tests.patience import FAR_MS, HANG_S, bounded
 
 import ottla
 from ottla.broker.coordinators.placement import partition_for_name
-from ottla.broker.replication.moves import Moves
+from ottla.broker.replication.roles import Moves
 from ottla.errors import NONE, CoordinatorNotAvailable, MemberIdRequired
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest

@@ -25,8 +25,8 @@ from random import Random
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from ottla.broker.replication.moves import Moves
 from ottla.broker.replication.partition import Partition
+from ottla.broker.replication.roles import Moves
 from ottla.broker.server import Server
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.world import World

@@ -17,7 +17,7 @@ from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
 from ottla.broker.quotas.forwarded import Client
 from ottla.broker.quotas.mutations import quota_of_creation
 from ottla.broker.replication.followers import Followers, NoFollowers
-from ottla.broker.replication.image_roles import image_roles
+from ottla.broker.replication.roles import image_roles
 from ottla.broker.requests.context import RequestContext
 from ottla.clock import Timer
 from ottla.cluster import model

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ottla.broker.replication.moves import Moves
+from ottla.broker.replication.roles import Moves
 from ottla.broker.requests.pacing import Pace
 from ottla.cluster.changes import AddPartitions, AlterConfig, Change, ChangePartition, CreateTopic, RemoveTopic
 from ottla.cluster.image import ClusterImage

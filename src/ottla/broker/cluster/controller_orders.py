@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.cluster.apply import apply_moves
 from ottla.broker.replication import orders
-from ottla.broker.replication.moves import Moves
-from ottla.broker.replication.roles import NO_EPOCH, NoRole, Role
+from ottla.broker.replication.roles import NO_EPOCH, Moves, NoRole, Role
 from ottla.errors import BrokerError, StaleBrokerEpoch, StaleControllerEpoch
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse

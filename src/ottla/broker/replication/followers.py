@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from ottla.broker.replication.moves import Moves
 from ottla.broker.replication.partition import Partition
+from ottla.broker.replication.roles import Moves
 from ottla.errors import NotLeaderOrFollower
 from ottla.values import TopicPartition
 

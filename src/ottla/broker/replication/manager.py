@@ -20,9 +20,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, cast
 
-from ottla.broker.replication.moves import Moves
 from ottla.broker.replication.partition import NO_EPOCH, Partition
-from ottla.broker.replication.roles import NoRole, Role
+from ottla.broker.replication.roles import Moves, NoRole, Role
 from ottla.broker.requests.pacing import Pace
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.partition_room import PartitionRoom

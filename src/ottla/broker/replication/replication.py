@@ -22,9 +22,9 @@ from ottla.broker.replication.follower import Applied, Follower
 from ottla.broker.replication.in_sync import Proposal
 from ottla.broker.replication.isr_requests import IsrDecision, IsrVerdict
 from ottla.broker.replication.isr_sender import IsrSender
-from ottla.broker.replication.moves import Moves
 from ottla.broker.replication.partition import Partition
 from ottla.broker.replication.replica_log import ReplicaLog
+from ottla.broker.replication.roles import Moves
 from ottla.broker.replication.throttle import Throttle, is_listed
 from ottla.broker.requests.running import next_turn
 from ottla.cluster.model import NO_LEADER

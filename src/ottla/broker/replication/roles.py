@@ -1,17 +1,27 @@
 """What this broker is for a partition, as values: its leader or a follower of it (Role), or nothing (NoRole).
 
-image_roles.py  reads them off an image of the cluster: a broker that is alone, or whose truth is a metadata log
+image_roles()   reads them off an image of the cluster: a broker that is alone, or whose truth is a metadata log
 orders.py       reads them off what a controller orders while the cluster is kept in ZooKeeper
-manager.py      makes them so, by the same rules wherever they come from
+manager.py      makes them so, by the same rules wherever they come from, and answers with Moves
+
+The image is the truth, so what the broker has is compared with what the image says that it should have: replicas that
+belong to nobody any more go, those that are ours are made, lead or follow. Others may lead what we follow. The
+difference is found anew each time, so what could not be done (a full disk) is among the roles again.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
 
 from ottla.cluster import model
+from ottla.cluster.image import ClusterImage
+from ottla.errors import BrokerError, StorageExhausted
 from ottla.light_tuples import NamedTuple
 from ottla.values import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.broker.replication.partition import Partition
 
 NO_EPOCH: Final = -1
 EPOCH_DURING_DELETE: Final = -2
@@ -38,3 +48,43 @@ class NoRole(NamedTuple):
     def is_for(self, leader_epoch: int) -> bool:
         """Whether it is not older than what we know."""
         return self.leader_epoch in (NO_EPOCH, EPOCH_DURING_DELETE) or self.leader_epoch >= leader_epoch
+
+
+class Moves(NamedTuple):
+    """What new roles brought to this broker's partitions."""
+
+    new_leaders: list[Partition]  # led from here in a new epoch
+    removed: list[TopicPartition]
+    followers: list[Partition]  # that have another leader, or the same in a new epoch
+    stopped: list[TopicPartition]  # here, but follow nobody any more
+    refused: dict[TopicPartition, BrokerError]  # these are what they were before
+
+    @property
+    def unmade(self) -> dict[str, StorageExhausted]:
+        """Topics of which logs could not be made yet, because the disk lacks something: what to come back for."""
+        return {name.topic: error for name, error in self.refused.items() if isinstance(error, StorageExhausted)}
+
+
+def image_roles(
+    image: ClusterImage, topics: set[str] | None, held: Iterable[Partition], broker_id: int
+) -> Iterator[Role | NoRole]:
+    """Of the `topics` that changed, and of the partitions `held` here; None is all."""
+    for partition in held:
+        is_concerned = topics is None or partition.name.topic in topics
+        if is_concerned and not _is_ours(image, partition, broker_id):
+            yield NoRole(partition.name, partition.topic_id)
+    for topic_name in sorted(image.topics() if topics is None else topics):
+        topic = image.topic(topic_name)
+        if topic is None:
+            continue
+        for index, state in enumerate(topic.partitions):
+            if broker_id in state.replicas:
+                yield Role(TopicPartition(topic_name, index), topic.id, state)
+
+
+def _is_ours(image: ClusterImage, partition: Partition, broker_id: int) -> bool:
+    """A topic that was deleted and made again under the same name is another one."""
+    topic, index = image.topic(partition.name.topic), partition.name.partition
+    if topic is None or topic.id != partition.topic_id or index >= len(topic.partitions):
+        return False
+    return broker_id in topic.partitions[index].replicas

@@ -46,7 +46,6 @@ from ottla.broker.requests.served import (
     handler_of,
     served,
 )
-from ottla.broker.requests.slicing import Slices, cut, join
 from ottla.broker.requests.timing import FirstWait, Stopwatch, noted, timed
 from ottla.broker.security.needs import was_checked
 from ottla.errors import BrokerError, MalformedMessage, UnknownServerError, UnsupportedVersion
@@ -60,6 +59,7 @@ from ottla.protocol.schema import ArrayOf, Message, Primitive, WireType
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.requests.slicing import Slices
 
 log = logging.getLogger(__name__)
 
@@ -249,6 +249,8 @@ class Dispatch:
         self, lane: Lane, slices: Slices, request: Message, context: RequestContext
     ) -> Message | None:
         """As several requests, with a turn for others between two of them."""
+        from ottla.broker.requests.slicing import cut, join  # no start has a large request
+
         answer: Message | None = None
         for part, depth in cut(request, slices):
             with self._broker.pacing.turn(context.connection) as pace:  # its handler may want the turn itself

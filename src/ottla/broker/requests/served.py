@@ -34,7 +34,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from ottla.broker import handlers
 from ottla.broker.network.held import HeldAnswers
-from ottla.broker.requests.slicing import Slices
 from ottla.broker.security.needs import Need
 from ottla.light_dataclasses import dataclass
 from ottla.light_tuples import NamedTuple
@@ -44,6 +43,7 @@ from ottla.protocol.schema import BYTES, ArrayOf, Message
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.requests.context import RequestContext
+    from ottla.broker.requests.slicing import Slices
 
 ENTRIES: Final = 20_000
 WIDE_ENTRIES: Final = 250_000

@@ -10,9 +10,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.replication.image_roles import image_roles
 from ottla.broker.replication.manager import ReplicaManager
-from ottla.broker.replication.roles import NoRole, Role
+from ottla.broker.replication.roles import NoRole, Role, image_roles
 from ottla.broker.requests.pacing import Pacing
 from ottla.cluster.changes import CreateTopic, apply_all
 from ottla.cluster.image import ClusterImage
