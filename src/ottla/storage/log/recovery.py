@@ -399,11 +399,19 @@ class LogLoader:
             return None
 
     def _restore_epochs(self) -> None:
+        if self.damages:
+            # Of an epoch whose first batch rotted the records tell nothing, or too late a beginning. A leader that did
+            # not know it would have its followers cut what they still have.
+            began = [entry for entry in self._epochs_on_disk or () if self._has_rotted_at(entry.start_offset)]
+            self.epochs = LeaderEpochs(sorted({*began, *self.epochs.entries}))
         self.epochs.truncate_from_start(self.log_start_offset)
         self.epochs.truncate_from_end(self.log_end_offset)
         # Most recoveries find again what is there; two syncs for each of a thousand logs would be felt.
         if self.epochs.entries != self._epochs_on_disk or self._is_suspect:
             self.epochs.save(self._files, self.directory)
+
+    def _has_rotted_at(self, offset: int) -> bool:
+        return any(damage.first_offset <= offset < damage.next_offset for _, damage in self.damages)
 
     # --- producers ----------------------------------------------------------------------------------------------------
 

@@ -32,10 +32,10 @@ def opened(
     )
 
 
-def append(log: PartitionLog, number: int) -> None:
+def append(log: PartitionLog, number: int, leader_epoch: int = 0) -> None:
     builder = BatchBuilder()
     builder.append(NOW_MS, b"key", b"value %d " % number * 10)
-    log.append_as_leader(bytearray(builder.close()), leader_epoch=0, now_ms=NOW_MS)
+    log.append_as_leader(bytearray(builder.close()), leader_epoch=leader_epoch, now_ms=NOW_MS)
 
 
 def written(settings: TopicSettings = ONE_SEGMENT) -> MemoryFiles:
@@ -95,6 +95,22 @@ def test_rot_below_the_recovery_point_costs_only_what_rotted(at: int) -> None:
     assert found | refused == set(range(COUNT))
     assert not found & refused
     assert refused == {5}
+
+
+@pytest.mark.parametrize("at", [FRAME, CRC_COVERED], ids=["length", "records"])
+@pytest.mark.parametrize("count", [6, COUNT], ids=["last", "followed"])
+def test_the_epoch_that_began_with_a_rotten_batch_is_known(at: int, count: int) -> None:
+    """A leader that had forgotten it had its followers cut the good copies of what rotted here (short seed 1097)."""
+    files = MemoryFiles()
+    log = opened(files)
+    for number in range(count):
+        append(log, number, leader_epoch=1 if number < 5 else 3)
+    entries = log.epochs.entries
+    log.close()
+    rot(files, segment_paths(files)[0], 5, at)
+    log = opened(files, recovery_point=count)
+    assert log.log_end_offset == count
+    assert log.epochs.entries == entries == ((1, 0), (3, 5))
 
 
 @pytest.mark.parametrize("settings", [ONE_SEGMENT, WITHOUT_ENTRIES], ids=["indexed", "not indexed"])
