@@ -11,6 +11,7 @@ import pwd
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,14 +51,17 @@ def user() -> str | None:
 
 
 @pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres() -> Iterator[str]:
     """host:port of a server."""
     if (reason := why_not()) is not None:
         pytest.skip(reason)
-    home, owner = tmp_path_factory.mktemp("postgres"), user()
+    # Not pytest's own directories: these are closed to everybody but who runs the tests.
+    with tempfile.TemporaryDirectory(prefix="ottla-postgres-") as home:
+        yield from _served(Path(home), user())
+
+
+def _served(home: Path, owner: str | None) -> Iterator[str]:
     if owner is not None:
-        for directory in (home, *home.parents[:2]):  # pytest's directories are for their owner only
-            directory.chmod(0o755)
         shutil.chown(home, owner)
     where, data = programs(), home / "data"
     assert where is not None

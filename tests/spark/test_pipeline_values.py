@@ -5,8 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import pytest
+
 from ottla.spark.pipelines.checks import checked
 from ottla.spark.pipelines.definition import DeadLetters, Pipeline, Sink, Source, Watermark
+from ottla.spark.pipelines.frames import operated
+from ottla.spark.pipelines.operations import Count
 from ottla.spark.pipelines.plan import Plan, make_plan
 
 if TYPE_CHECKING:
@@ -83,7 +87,6 @@ def records(spark: SparkSession, values: list[bytes | None], **columns: object) 
 
 def results(spark: SparkSession, plan: Plan, frame: DataFrame) -> tuple[DataFrame, DataFrame]:
     """The rows that pass, and the dead letters, of a batch of records instead of a stream of them."""
-    from ottla.spark.pipelines.frames import operated
 
     views = {view.name: view for view in plan.views}
     judged = operated(frame, [each for each in views["s__checked"].operations if type(each).__name__ != "Count"])
@@ -129,7 +132,6 @@ def test_a_dead_letter_of_a_step_has_the_headers_that_its_row_still_has(spark: S
     from ottla.spark.pipelines.dead_letters import dead_letters
     from ottla.spark.pipelines.definition import Expectation
     from ottla.spark.pipelines.expectations import Rules
-    from ottla.spark.pipelines.frames import operated
 
     rules = Rules("p", "step", {"known": Expectation(condition="a > 0")})
     frame = spark.createDataFrame(
@@ -143,3 +145,25 @@ def test_a_dead_letter_of_a_step_has_the_headers_that_its_row_still_has(spark: S
         assert bytes(letter.key) == b"k"
         (row,) = operated(kept, dead_letters(rules, of_topic=False, into_topic=False)).collect()
         assert [(each.key, bytes(each.value)) for each in row.headers or ()] == expected
+
+
+def test_fields_that_the_schema_does_not_have_are_counted_kept_or_end_the_run(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    from pyspark.errors import PySparkException
+
+    values: list[bytes | None] = [b'{"a": 1}', b'{"b": "x", "new": {"c": [1]}, "old": null}', b"no json"]
+    passed, dead = results(spark, planned(tmp_path, new_columns="keep"), records(spark, values))
+    assert [row._more for row in passed.collect()] == [{}, {"new": '{"c":[1]}', "old": None}]
+    assert dead.count() == 1
+    plan = planned(tmp_path, new_columns="drop")
+    passed, _ = results(spark, plan, records(spark, values))
+    assert passed.columns[:3] == ["a", "b", "_key"]
+    assert passed.count() == 2
+    checked_view = next(view for view in plan.views if view.name == "s__checked")
+    (count,) = [operation for operation in checked_view.operations if isinstance(operation, Count)]
+    judged = operated(records(spark, values), [each for each in checked_view.operations if each is not count])
+    assert judged.selectExpr(f"count_if({count.noted['new_columns']}) AS found").collect()[0].found == 1
+    stopping, _ = results(spark, planned(tmp_path, new_columns="stop"), records(spark, values))
+    with pytest.raises(PySparkException, match="a record breaks the rule known_columns of s"):
+        stopping.collect()

@@ -26,7 +26,7 @@ psycopg = pytest.importorskip("psycopg", reason="needs ottla[postgres]")
 __all__ = ["postgres"]  # a fixture
 PROGRAM = Path(__file__).parent / "programs" / "pipeline_words.py"
 LIMIT_S = 900
-STORIES = tuple(os.environ.get("STORIES", "formats,upserts,sources").split(","))
+STORIES = tuple(os.environ.get("STORIES", "formats,upserts,sources,shapes").split(","))
 
 
 def committed(broker: KafkaBroker, topic: str) -> list[Any]:
@@ -142,3 +142,21 @@ def test_topics_are_read_together_as_tables_and_as_changes(told: dict[str, Any],
         dict(record.headers)["ottla.dead.reason"].decode() for record in committed(registry_broker, "src-dead")
     )
     assert [reason[:22] for reason in reasons] == ["the change has no row:", "the value is no change"]
+
+
+def test_steps_that_keep_state(told: dict[str, Any], registry_broker: KafkaBroker) -> None:
+    def rows(topic: str, *names: str) -> list[tuple[Any, ...]]:
+        records = [json.loads(record.value) for record in committed(registry_broker, topic)]
+        return sorted(tuple(str(record.get(name))[:19] for name in names) for record in records)
+
+    assert told["shapes"]["run"]
+    assert rows("shape-minutes", "amount") == [("0",), ("10",), ("10",), ("30",)]
+    assert rows("shape-sessions", "user", "events") == [("a", "1"), ("a", "2"), ("b", "1"), ("b", "1"), ("z", "1")]
+    assert rows("shape-first", "id", "user") == [
+        ("1", "a"), ("10", "z"), ("2", "b"), ("3", "a"), ("4", "b"), ("9", "z")
+    ]  # fmt: skip
+    assert rows("shape-paid", "id", "user") == [("1", "a"), ("1", "a"), ("2", "b")], "3 was paid before its event"
+    assert [row for row in rows("shape-totals", "user", "total", "by") if row[2] == "rows"][:2] == [
+        ("a", "30", "rows"), ("b", "20", "rows")
+    ]  # fmt: skip
+    assert ("a", "30", "timer") in rows("shape-totals", "user", "total", "by")

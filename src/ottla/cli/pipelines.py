@@ -15,6 +15,7 @@ from ottla.cli.connecting import DEFAULT_SERVERS, SERVERS_VARIABLE, add_format, 
 from ottla.cli.output import Failure, sentence
 
 if TYPE_CHECKING:
+    from ottla.spark.pipelines.parameters import Chosen
     from ottla.spark.pipelines.plan import Plan
     from ottla.spark.pipelines.running import Loaded
 
@@ -52,6 +53,26 @@ def add_file(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help=f"brokers, when the file names none (${SERVERS_VARIABLE}, else {DEFAULT_SERVERS})",
     )
+    add_parameters(parser)
+
+
+def add_parameters(parser: argparse.ArgumentParser) -> None:
+    """Values of the file's parameters."""
+    parser.add_argument("--environment", metavar="NAME", help="which environment's parameters count")
+    parser.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="the value of a parameter")
+
+
+def parameter_words(options: argparse.Namespace) -> list[str]:
+    """The same options for another command."""
+    environment = [] if options.environment is None else ["--environment", options.environment]
+    return [*environment, *(word for value in options.param for word in ("--param", value))]
+
+
+def chosen_parameters(options: argparse.Namespace) -> Chosen:
+    """What the options say of parameters."""
+    from ottla.spark.pipelines.parameters import Chosen
+
+    return Chosen(pairs(options.param, "--param"), options.environment)
 
 
 def add_spark(parser: argparse.ArgumentParser) -> None:
@@ -71,14 +92,14 @@ def loaded_plan(options: argparse.Namespace) -> tuple[Loaded, Plan]:
 
     if options.master is not None and options.remote is not None:
         raise Failure("--master starts Spark, --remote goes to one that runs: give one of them")
-    return plan_of(find_file(options.file, Path.cwd()), options.bootstrap_server)
+    return plan_of(find_file(options.file, Path.cwd()), options.bootstrap_server, chosen_parameters(options))
 
 
-def plan_of(file: Path, servers: str | None) -> tuple[Loaded, Plan]:
+def plan_of(file: Path, servers: str | None, chosen: Chosen) -> tuple[Loaded, Plan]:
     """The pipeline of a file, and its plan; `servers` are those of the command line."""
     from ottla.spark.pipelines.running import load
 
-    loaded = load(file, os.environ)
+    loaded = load(file, os.environ, chosen)
     return loaded, loaded.plan(_or_default(servers))
 
 

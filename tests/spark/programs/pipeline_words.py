@@ -193,10 +193,96 @@ def sources(spark: SparkSession) -> dict[str, Any]:
     return {"runs": told}
 
 
+SHAPES = """
+sources:
+  events:
+    topic: shape-events
+    format: json
+    schema: id INT, user STRING, at TIMESTAMP, amount INT
+    watermark: {column: at, delay: 1 second}
+    options: {maxOffsetsPerTrigger: 6}
+  payments:
+    topic: shape-payments
+    format: json
+    schema: id INT, paid_at TIMESTAMP
+    watermark: {column: paid_at, delay: 1 second}
+    options: {maxOffsetsPerTrigger: 2}
+steps:
+  minutes: SELECT window.start AS minute, sum(amount) AS amount FROM events GROUP BY window(at, '1 minute')
+  sessions: SELECT user, session_window.start AS begun, count(*) AS events FROM events
+    GROUP BY session_window(at, '30 seconds'), user
+  first: {from: events, unique_by: "id, user"}
+  paid: SELECT events.id, user FROM events JOIN payments
+    ON events.id = payments.id AND paid_at BETWEEN at AND at + INTERVAL 1 MINUTE
+sinks:
+  to_minutes: {from: minutes, topic: shape-minutes}
+  to_sessions: {from: sessions, topic: shape-sessions}
+  to_first: {from: first, topic: shape-first}
+  to_paid: {from: paid, topic: shape-paid}
+"""
+OWN_STATE = """
+spark:
+  spark.sql.streaming.stateStore.providerClass: >-
+    org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
+  spark.sql.streaming.noDataMicroBatches.enabled: "false"
+sources:
+  events: {topic: shape-events, format: json, schema: "user STRING, amount INT", options: {maxOffsetsPerTrigger: 6}}
+steps:
+  totals: {python: "shapes.py:totals"}
+sinks:
+  to_totals: {from: totals, topic: shape-totals}
+"""
+TOTALS = """
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor
+
+
+class Totals(StatefulProcessor):
+    '''A total for each user; it is forgotten after an hour, and what it is then is told by a timer.'''
+
+    def init(self, handle):
+        self.handle = handle
+        self.total = handle.getValueState("total", "total INT", ttlDurationMs=3_600_000)
+
+    def handleInputRows(self, key, rows, timerValues):
+        known = self.total.get()
+        total = (known[0] if known else 0) + sum(row.amount for row in rows)
+        self.total.update((total,))
+        self.handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + 1)
+        yield Row(user=key[0], total=total, by="rows")
+
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):
+        yield Row(user=key[0], total=self.total.get()[0], by="timer")
+
+    def close(self):
+        pass
+
+
+def totals(events):
+    columns = "user STRING, total INT, by STRING"
+    return events.groupBy("user").transformWithState(Totals(), columns, "Append", "ProcessingTime")
+"""
+
+
+def shapes(spark: SparkSession) -> dict[str, Any]:
+    """What keeps state: windows, sessions, first rows, two streams joined, and state of one's own with timers."""
+    (HERE / "shapes.py").write_text(TOTALS)
+    make_topics("shape-events", "shape-payments")
+    moments = [(1, "a", "00:05"), (2, "b", "00:10"), (1, "a", "00:20"), (3, "a", "01:10"), (4, "b", "03:00")]
+    rows = [{"id": number, "user": user, "at": f"2026-01-01T00:{at}Z", "amount": 10} for number, user, at in moments]
+    send("shape-events", *[(None, row) for row in rows])
+    send("shape-events", (None, {"id": 9, "user": "z", "at": "2026-01-01T01:00:00Z", "amount": 0}))
+    send("shape-events", *[(None, {"id": 10, "user": "z", "at": "2026-01-01T02:00:00Z", "amount": 0})] * 6)
+    send("shape-payments", *[(None, {"id": number, "paid_at": "2026-01-01T00:00:50Z"}) for number in (1, 2, 3)])
+    send("shape-payments", (None, {"id": 9, "paid_at": "2026-01-01T03:00:00Z"}))
+    return {"run": ran(spark, "shapes", SHAPES), "own": ran(spark, "own-state", OWN_STATE)}
+
+
 STORIES: dict[str, Callable[[SparkSession], dict[str, Any]]] = {
     "formats": formats,
     "upserts": upserts,
     "sources": sources,
+    "shapes": shapes,
 }
 
 

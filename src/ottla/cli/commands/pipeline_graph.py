@@ -12,7 +12,16 @@ from typing import Final
 
 from ottla.cli.connecting import SERVERS_VARIABLE, sentences
 from ottla.cli.output import OK, Failure
-from ottla.cli.pipelines import Verbs, add_file, add_verb, plan_of, wrong_files
+from ottla.cli.pipelines import (
+    Verbs,
+    add_file,
+    add_parameters,
+    add_verb,
+    chosen_parameters,
+    parameter_words,
+    plan_of,
+    wrong_files,
+)
 
 GRAPH_EXAMPLES: Final = """\
 examples:
@@ -76,6 +85,7 @@ def add_graph(verbs: Verbs) -> None:
     unit.add_argument(
         "-b", "--bootstrap-server", metavar="HOST:PORT", help=f"brokers, when a file names none (${SERVERS_VARIABLE})"
     )
+    add_parameters(unit)
     dag = add_verb(verbs, "airflow", "a DAG of Airflow that runs a pipeline", run_airflow, AIRFLOW_EXAMPLES)
     add_file(dag)
     dag.add_argument("--schedule", metavar="CRON", default="@hourly", help="when it runs (@hourly)")
@@ -87,7 +97,7 @@ def run_graph(options: argparse.Namespace) -> int:
 
     kind = options.kind or (_kind_of(options.output) if options.output is not None else "text")
     with sentences(), wrong_files():
-        loaded, _ = plan_of(find_file(options.file, Path.cwd()), options.bootstrap_server)
+        loaded, _ = plan_of(find_file(options.file, Path.cwd()), options.bootstrap_server, chosen_parameters(options))
     picture = Picture.of(loaded.graph)
     draw = {"svg": svg, "mermaid": mermaid, "dot": dot}
     text = "\n".join([*loaded.graph.tree(), ""]) if kind == "text" else draw[kind](picture)
@@ -110,11 +120,13 @@ def run_systemd(options: argparse.Namespace) -> int:
 
     with sentences(), wrong_files():
         files = [find_file(path, Path.cwd()) for path in options.files or [None]]
-        names = [plan_of(file, options.bootstrap_server)[1].name for file in files]
+        chosen = chosen_parameters(options)
+        names = [plan_of(file, options.bootstrap_server, chosen)[1].name for file in files]
     words = [sys.executable, "-m", "ottla", "pipeline", "serve", *map(str, files)]
     for name in ("listen", "bootstrap_server"):
         if (value := getattr(options, name)) is not None:
             words += [f"--{name.replace('_', '-')}", value]
+    words += parameter_words(options)
     # systemd takes % and $ for its own.
     command = shlex.join(words).replace("%", "%%").replace("$", "$$")
     user = options.user or getpass.getuser()
@@ -127,6 +139,8 @@ def run_airflow(options: argparse.Namespace) -> int:
 
     with sentences(), wrong_files():
         file = find_file(options.file, Path.cwd())
-        _, plan = plan_of(file, options.bootstrap_server)
+        if words := parameter_words(options):
+            raise Failure(f"{words[0]}: a task of Airflow runs a pipeline with the defaults of its parameters")
+        _, plan = plan_of(file, options.bootstrap_server, chosen_parameters(options))
     print(DAG.format(name=plan.name, schedule=options.schedule, file=str(file)), end="")
     return OK

@@ -39,13 +39,15 @@ def add_replay(verbs: Verbs) -> None:
 def run_replay(options: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from ottla.cli.pipelines import plan_of
+    from ottla.cli.pipelines import chosen_parameters, plan_of
     from ottla.spark.pipelines.replaying import Choice, Replay
     from ottla.spark.pipelines.running import find_file
 
     out = output_of(options)
     with sentences(), wrong_files():
-        loaded, plan = plan_of(find_file(options.file, Path.cwd()), options.bootstrap_server)
+        loaded, plan = plan_of(
+            find_file(options.file, Path.cwd()), options.bootstrap_server, chosen_parameters(options)
+        )
         settings, topic = _letters_of(loaded, plan)
         steps, decoded = _incomplete(loaded)
         with Replay(settings, plan.name, topic, steps=steps, decoded=decoded) as replay:

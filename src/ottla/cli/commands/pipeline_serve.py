@@ -20,7 +20,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.connecting import SERVERS_VARIABLE, sentences
 from ottla.cli.output import OK, Failure
-from ottla.cli.pipelines import Verbs, add_spark, add_verb, plan_of, wrong_files
+from ottla.cli.pipelines import (
+    Verbs,
+    add_parameters,
+    add_spark,
+    add_verb,
+    chosen_parameters,
+    parameter_words,
+    plan_of,
+    wrong_files,
+)
 from ottla.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -54,6 +63,7 @@ def add_serve(verbs: Verbs) -> None:
         "--publish", action="store_true", help="tell how they are in the topic ottla-pipelines: the console shows it"
     )
     serve.add_argument("--create-topics", action="store_true", help="make topics that are read and not there, too")
+    add_parameters(serve)
     add_spark(serve)
 
 
@@ -75,7 +85,7 @@ def _served(options: argparse.Namespace) -> list[tuple[Served, Loaded, Plan]]:
     by_storage: dict[str, str] = {}
     for path in options.files or [None]:
         file = find_file(path, Path.cwd())
-        loaded, plan = plan_of(file, options.bootstrap_server)
+        loaded, plan = plan_of(file, options.bootstrap_server, chosen_parameters(options))
         if plan.name in by_name:
             raise Failure(f"two pipelines are called {plan.name}: metrics tell them apart by their names")
         if plan.storage in by_storage:
@@ -95,6 +105,7 @@ def _words(file: Path, options: argparse.Namespace) -> list[str]:
         if (value := getattr(options, name)) is not None:
             words += [f"--{name.replace('_', '-')}", value]
     words += [word for setting in options.set for word in ("--set", setting)]
+    words += parameter_words(options)
     return [*words, *(["--create-topics"] if options.create_topics else [])]
 
 

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.connecting import add_format, output_of, sentences
 from ottla.cli.output import OK, Failure
-from ottla.cli.pipelines import Verbs, add_verb, plan_of, wrong_files
+from ottla.cli.pipelines import (
+    Verbs,
+    add_parameters,
+    add_verb,
+    chosen_parameters,
+    plan_of,
+    wrong_files,
+)
 from ottla.cli.show import shown_duration, shown_size, shown_time
 from ottla.clock import SystemClock
 from ottla.light_dataclasses import dataclass
@@ -48,6 +55,7 @@ def add_status(verbs: Verbs) -> None:
     status = add_verb(verbs, "status", "how far each flow is: lag, rate, state, last error", run_status, EXAMPLES)
     status.add_argument("files", nargs="*", type=Path, metavar="FILE", help="YAML or Python files (pipeline.yml)")
     status.add_argument("-b", "--bootstrap-server", metavar="HOST:PORT", help="brokers, when a file names none")
+    add_parameters(status)
     status.add_argument("--no-lag", action="store_true", help="do not ask the brokers")
     add_format(status)
 
@@ -58,8 +66,9 @@ def run_status(options: argparse.Namespace) -> int:
 
     out, values = output_of(options), []
     with sentences(), wrong_files():
+        chosen = chosen_parameters(options)
         for path in options.files or [None]:
-            loaded, plan = plan_of(find_file(path, Path.cwd()), options.bootstrap_server)
+            loaded, plan = plan_of(find_file(path, Path.cwd()), options.bootstrap_server, chosen)
             storage = Storage(plan.storage)
             if storage.directory is None:
                 raise Failure(f"{plan.name}: its storage {plan.storage} is not on this machine: nothing is known here")

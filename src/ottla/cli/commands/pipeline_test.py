@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.connecting import DEFAULT_SERVERS, add_format, output_of, pairs, sentences
 from ottla.cli.output import FAILED, OK, Failure, Output, escaped
-from ottla.cli.pipelines import Verbs, add_spark, add_verb, wrong_files
+from ottla.cli.pipelines import Verbs, add_parameters, add_spark, add_verb, chosen_parameters, wrong_files
 from ottla.cli.show import shown_duration
 from ottla.clock import SystemClock
 from ottla.light_dataclasses import dataclass
@@ -57,6 +57,7 @@ def add_test(verbs: Verbs) -> None:
         help="a file of tests; may be repeated (tests/*.yml beside the pipeline)",
     )
     test.add_argument("-k", "--name", metavar="TEXT", default="", help="only tests with this in their names")
+    add_parameters(test)
     add_spark(test)
     add_format(test)
 
@@ -102,11 +103,12 @@ def _chosen(options: argparse.Namespace) -> list[_File]:
     from ottla.spark.pipelines.testing.yaml_tests import files_of_tests, open_test_file, read_cases
 
     files = []
+    chosen = chosen_parameters(options)
     pipeline = None if options.tests and options.file is None else find_file(options.file, Path.cwd())
     for path in options.tests or files_of_tests(pipeline or Path.cwd()):
         opened = open_test_file(path)
         named = opened.pipeline if options.file is None else None
-        loaded = load(find_file(named or pipeline or _beside(path), Path.cwd()), os.environ)
+        loaded = load(find_file(named or pipeline or _beside(path), Path.cwd()), os.environ, chosen)
         cases = [case for case in read_cases(opened, loaded.graph.pipeline) if options.name in case.name]
         files.append(_File(path, loaded, cases))
     if not any(file.cases for file in files):

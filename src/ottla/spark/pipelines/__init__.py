@@ -21,5 +21,6 @@ In a Python file the same words are the classes exported here.
 from __future__ import annotations
 
 from ottla.spark.pipelines.definition import DeadLetters, Expectation, Pipeline, Sink, Source, Step, Watermark
+from ottla.spark.pipelines.parameters import parameter
 
-__all__ = ["DeadLetters", "Expectation", "Pipeline", "Sink", "Source", "Step", "Watermark"]
+__all__ = ["DeadLetters", "Expectation", "Pipeline", "Sink", "Source", "Step", "Watermark", "parameter"]

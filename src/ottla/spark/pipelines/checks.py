@@ -147,6 +147,10 @@ def _graph_faults(graph: Graph) -> Iterator[Fault]:
         if not graph.is_stream(sink.from_):
             sentence = f"{sink.from_!r} comes only from sources that are read whole (static); nothing would move"
             yield Fault(("sinks", name, "from"), sentence)
+    for name, step in graph.pipeline.steps.items():
+        if step.unique_by and not any(map(graph.has_watermark, graph.inputs[name])):
+            sentence = "it remembers rows as long as a watermark says, and nothing that it reads has one: say watermark"
+            yield Fault(("steps", name, "unique_by"), sentence)
     for name in graph.order:
         if not graph.is_stream(name):
             node = graph.pipeline.sources.get(name) or graph.pipeline.steps[name]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 DETAIL_LIMIT: Final = 2_000
 LATE_LIMIT: Final = 2
+_NOT_FOUND: Final = "TABLE_OR_VIEW_NOT_FOUND"
 _LATE: Final = "worker failed to connect back"
 _STATE: Final = re.compile(r"Flow '?(?:[\w`]+\.)*`?(\w+)`?'? (?:is|has|was) ([A-Z_]+)")
 _UNRESOLVED: Final = re.compile(r"Failed to resolve flow: '(?:[\w`]+\.)*`?(\w+)`?'\.?\s*Error: (.*)", re.DOTALL)
@@ -79,7 +80,7 @@ def run_once(
         graph = create_dataflow_graph(spark, None, None, dict(plan.settings))
         with graph_element_registration_context(SparkConnectGraphElementRegistry(spark, graph)):
             for view in plan.views:
-                _declare_view(spark, view)
+                _declare_view(spark, plan, view)
             for flow in plan.flows if flows is None else flows:
                 _declare_flow(spark, flow)
         for event in _events(start_run(spark, graph, [], False, [], dry, _address(plan.storage))):
@@ -106,16 +107,31 @@ def patiently(act: Callable[[], None], text_of: Callable[[Exception], str] = str
     return None
 
 
-def _declare_view(spark: SparkSession, view: View) -> None:
+def _declare_view(spark: SparkSession, plan: Plan, view: View) -> None:
     from pyspark import pipelines
 
     # What people write in Python may ask Spark something (a udf asks what "string" is): so it is called before.
-    called = view_frame(spark, view) if isinstance(view.beginning, Call) else None
+    called = _called(spark, plan, view) if isinstance(view.beginning, Call) else None
 
     def query() -> DataFrame:
         return view_frame(spark, view) if called is None else called
 
     pipelines.temporary_view(name=view.name)(query)
+
+
+def _called(spark: SparkSession, plan: Plan, view: View) -> DataFrame:
+    """The frame that a function makes. One that asks for columns, as transformWithState does, finds them in views of
+    the session; they are made only for it, because that takes seconds."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        return view_frame(spark, view)
+    except AnalysisException as error:
+        if error.getCondition() != _NOT_FOUND:
+            raise
+        for earlier in plan.views[: plan.views.index(view)]:
+            view_frame(spark, earlier).createOrReplaceTempView(earlier.name)
+        return view_frame(spark, view)
 
 
 def _declare_flow(spark: SparkSession, flow: Flow) -> None:

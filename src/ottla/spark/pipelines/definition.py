@@ -30,6 +30,11 @@ MODES: Final = ("append", "update", "complete")
 ENVELOPES: Final = ("debezium",)
 LATE: Final = ("count", "dead_letter", "drop")
 IN_TIME: Final = "in_time"
+NEW_COLUMNS: Final = ("ignore", "drop", "keep", "stop")
+DROPPED_COLUMNS: Final = "new_columns"
+KNOWN_COLUMNS: Final = "known_columns"
+NEW: Final = "_ottla_new"  # the names of fields that the schema does not have
+HAS_NEW: Final = f"coalesce(size({NEW}) > 0, false)"
 BAD_RECORDS: Final = ("dead_letter", "drop", "fail")
 REGISTERED_FORMATS: Final = ("avro", "protobuf", "json_schema")
 TOPIC_FORMATS: Final = ("json", "string", "binary", *REGISTERED_FORMATS)
@@ -94,6 +99,12 @@ class Source:
         None,
         choices=BAD_RECORDS,
     )
+    new_columns: str = word(
+        "what happens to fields of JSON that `schema` does not name: ignore; drop them, and count the records that "
+        "have some; keep them as text in the column _more, a map; or stop the run",
+        "ignore",
+        choices=NEW_COLUMNS,
+    )
     start: str = word("where the first run begins to read: earliest, latest, or the connector's JSON", "earliest")
     group: str | None = word("a consumer group that shows how far the pipeline is; lag tools see it", None)
     static: bool = word("read it whole instead of as a stream, anew for every batch: a table to join with", False)
@@ -124,12 +135,15 @@ class Source:
 
     @property
     def rules(self) -> Mapping[str, Expectation]:
-        """Those of `expect`, and that of the watermark when late records are wanted."""
+        """Those of `expect`, that of new columns, and that of the watermark when late records are wanted."""
+        rules = dict(self.expect)
+        if self.new_columns == "stop":
+            rules[KNOWN_COLUMNS] = Expectation(condition=f"NOT {HAS_NEW}", action="fail")
         if self.watermark is None or self.watermark.late == "count":
-            return self.expect
+            return rules
         column = self.watermark.column.replace("`", "``")
         condition = f"`{column}` >= _timestamp - INTERVAL {self.watermark.delay.strip()}"
-        return {**self.expect, IN_TIME: Expectation(condition=condition, action=self.watermark.late)}
+        return {**rules, IN_TIME: Expectation(condition=condition, action=self.watermark.late)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +156,11 @@ class Step:
         "instead of sql: FILE.py:FUNCTION; its parameters are named as the sources and steps it gets, as DataFrames, "
         "and it returns a DataFrame",
         None,
+    )
+    unique_by: tuple[str, ...] = word(
+        "columns: of rows that are the same in them only the first is kept, for as long as the watermark of what is "
+        "read waits for late records",
+        (),
     )
     watermark: Watermark | None = word("how late records may come", None)
     expect: Mapping[str, Expectation] = word("rules by name; the first that a record breaks decides", {})
@@ -217,6 +236,14 @@ class Pipeline:
         "brokers of the topics' cluster (the command's -b, $OTTLA_BOOTSTRAP_SERVERS, localhost:9092)", None
     )
     registry: str | None = word("the schema registry of avro, protobuf and json_schema, as http://host:8081", None)
+    parameters: Mapping[str, str] = word(
+        "values by name, each with its default, that stand elsewhere as ${name}; one without a default is needed: "
+        "--param NAME=VALUE",
+        {},
+    )
+    environments: Mapping[str, Mapping[str, str]] = word(
+        "other values of parameters, by the name of an environment: --environment NAME", {}
+    )
     kafka: Mapping[str, str] = word("client settings for every topic, as security.protocol", {})
     spark: Mapping[str, str] = word("settings of Spark", {})
     sources: Mapping[str, Source] = word("where records come from, by name")

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.light_dataclasses import dataclass
+from ottla.light_dataclasses import dataclass, field
 from ottla.spark.pipelines.definition import Expectation
 
 BROKEN: Final = "_ottla_broken"
@@ -54,6 +54,7 @@ class Rules:
     expect: Mapping[str, Expectation]
     unreadable: str | None = None  # the column with the reason why a value cannot be read
     bad_records: str = "fail"
+    noted: Mapping[str, str] = field(default_factory=dict)  # conditions that are counted and break nothing
 
     def __bool__(self) -> bool:
         return bool(self.expect) or self.unreadable is not None

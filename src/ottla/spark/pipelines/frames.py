@@ -26,6 +26,7 @@ from ottla.spark.pipelines.operations import (
     Query,
     Read,
     Select,
+    Unique,
     View,
     Where,
 )
@@ -90,6 +91,8 @@ def operated(frame: DataFrame, operations: Sequence[Operation]) -> DataFrame:
         elif isinstance(each, Pack):
             row = functions.struct("*").dropFields(*each.without).alias(each.into)
             frame = frame.select(row, *map(functions.expr, each.beside))
+        elif isinstance(each, Unique):
+            frame = frame.dropDuplicatesWithinWatermark(list(each.columns))
         elif isinstance(each, Latest):
             frame = frame.where(" AND ".join(f"{name} IS NOT NULL" for name in each.key))
             last = functions.expr(f"max_by(struct(*), {each.order}) AS {_LAST}")
@@ -101,4 +104,5 @@ def operated(frame: DataFrame, operations: Sequence[Operation]) -> DataFrame:
 
 def _counts(count: Count) -> list[str]:
     broken = [f"count_if({BROKEN} = {quoted(rule)}) AS `{rule}`" for rule in count.rules]
-    return ["count(*) AS `.rows`", *broken]
+    noted = [f"count_if({condition}) AS `{name}`" for name, condition in count.noted.items()]
+    return ["count(*) AS `.rows`", *broken, *noted]

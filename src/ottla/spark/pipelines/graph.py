@@ -39,6 +39,11 @@ class Graph:
             return not source.is_static
         return any(map(self.is_stream, self.inputs[name]))
 
+    def has_watermark(self, name: str) -> bool:
+        """Whether something that leads to this dataset, or the dataset itself, says how late records may come."""
+        node = self.pipeline.sources.get(name) or self.pipeline.steps[name]
+        return node.watermark is not None or any(map(self.has_watermark, self.inputs[name]))
+
     def readers(self, name: str) -> list[str]:
         """Steps and sinks that read this dataset."""
         steps = [step for step in self.pipeline.steps if name in self.inputs[step]]

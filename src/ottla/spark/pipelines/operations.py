@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from ottla.light_dataclasses import dataclass
+from ottla.light_dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class Count:
 
     dataset: str
     rules: tuple[str, ...]
+    noted: Mapping[str, str] = field(default_factory=dict)
+    """Conditions that are counted by name, and break nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,14 @@ class Latest:
     order: str
 
 
-Operation: TypeAlias = Select | Where | Pack | Count | Latest
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """The first of the rows with the same values in these columns stays, as far back as the watermark."""
+
+    columns: tuple[str, ...]
+
+
+Operation: TypeAlias = Select | Where | Pack | Count | Latest | Unique
 
 
 @dataclass(frozen=True, slots=True)

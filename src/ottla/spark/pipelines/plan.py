@@ -20,7 +20,16 @@ from ottla.light_dataclasses import dataclass
 from ottla.spark.pipelines.batches import POSTGRESQL, TOPICS
 from ottla.spark.pipelines.databases import is_postgresql, key_columns
 from ottla.spark.pipelines.dead_letters import dead_letters
-from ottla.spark.pipelines.definition import DeadLetters, Pipeline, Sink, Source, Step, Watermark
+from ottla.spark.pipelines.definition import (
+    DROPPED_COLUMNS,
+    HAS_NEW,
+    DeadLetters,
+    Pipeline,
+    Sink,
+    Source,
+    Step,
+    Watermark,
+)
 from ottla.spark.pipelines.expectations import BROKEN, CHANGE, ORIGIN, UNREADABLE, Rules
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.operations import (
@@ -35,6 +44,7 @@ from ottla.spark.pipelines.operations import (
     Read,
     Select,
     Target,
+    Unique,
     View,
     Where,
 )
@@ -121,7 +131,8 @@ class _Planner:
         is_refused_before = is_decoded(source) and bad == "fail" and source.envelope is None
         is_checked = unreadable_reason(source) is not None and not is_refused_before
         unreadable = UNREADABLE if is_checked else None
-        return Rules(self._pipeline.name, name, source.rules, unreadable, bad)
+        noted = {DROPPED_COLUMNS: HAS_NEW} if source.new_columns == "drop" else {}
+        return Rules(self._pipeline.name, name, source.rules, unreadable, bad, noted)
 
     def _bad_records(self, source: Source) -> str:
         if source.bad_records is not None:
@@ -132,7 +143,8 @@ class _Planner:
 
     def _step(self, name: str, step: Step) -> tuple[list[View], list[Flow]]:
         rules = Rules(self._pipeline.name, name, step.expect)
-        return self._checked(name, self._beginning(name, step), (), (), rules, step.watermark)
+        unique = (Unique(step.unique_by),) if step.unique_by else ()
+        return self._checked(name, self._beginning(name, step), unique, (), rules, step.watermark)
 
     def _beginning(self, name: str, step: Step) -> Beginning:
         if step.sql is not None:
@@ -169,16 +181,22 @@ class _Planner:
         late = [View(name, Query(_late(passed_name, watermark)))] if watermark is not None else []
         if not rules:
             return [View(passed_name, beginning, (*columns, *_without(internal))), *late], []
-        judged = (*columns, Select(("*", f"{rules.verdict()} AS {BROKEN}")), Count(name, tuple(rules.names)))
+        judged = (
+            *columns,
+            Select(("*", f"{rules.verdict()} AS {BROKEN}")),
+            Count(name, tuple(rules.names), rules.noted),
+        )
         checked = View(f"{name}__checked", beginning, judged)
         passed = Dataset(checked.name, self._graph.is_stream(name))
         operations = (Where(f"{BROKEN} IS NULL"), *_without((BROKEN, *internal)))
         views = [checked, View(passed_name, passed, operations), *late]
-        return views, [self._dead_flow(rules, checked.name, bool(columns))] if rules.dead else []
+        return views, [self._dead_flow(rules, checked.name)] if rules.dead else []
 
-    def _dead_flow(self, rules: Rules, checked: str, of_topic: bool) -> Flow:
+    def _dead_flow(self, rules: Rules, checked: str) -> Flow:
         letters = self._pipeline.dead_letters
         assert letters is not None, "checks.py has asked for them"
+        source = self._pipeline.sources.get(rules.dataset)
+        of_topic = source is not None and source.is_topic
         operations = dead_letters(rules, of_topic=of_topic, into_topic=letters.topic is not None)
         target = self._dead_target(letters, rules.dataset)
         return Flow(f"{rules.dataset}__dead", checked, operations, target, rules.dataset)

@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any, Final
 from ottla.light_dataclasses import dataclass
 from ottla.spark.pipelines.checks import checked
 from ottla.spark.pipelines.declarative import Event, PipelineFailed, run_once
+from ottla.spark.pipelines.definition import DROPPED_COLUMNS
 from ottla.spark.pipelines.expectations import READABLE
 from ottla.spark.pipelines.faults import Lines, PipelineWrong
 from ottla.spark.pipelines.file_logs import refuse_foreign_directories
 from ottla.spark.pipelines.frames import view_frame
 from ottla.spark.pipelines.graph import Graph
+from ottla.spark.pipelines.parameters import Chosen, answering
 from ottla.spark.pipelines.plan import Plan, make_plan
 from ottla.spark.pipelines.streaming import Queries, is_for_pipelines
 from ottla.spark.pipelines.watching import Watch
@@ -31,6 +33,7 @@ from ottla.spark.pipelines.watching import Watch
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+NOTHING_CHOSEN: Final = Chosen()
 REPORTS_LIMIT_S: Final = 5.0
 FILE_NAMES: Final = ("pipeline.yml", "pipeline.yaml", "pipeline.py")
 
@@ -57,6 +60,7 @@ class Loaded:
         rules = {name: source.rules for name, source in pipeline.sources.items()}
         rules |= {name: step.expect for name, step in pipeline.steps.items()}
         actions = {(name, rule): expectation.action for name in rules for rule, expectation in rules[name].items()}
+        actions |= {(name, DROPPED_COLUMNS): "drop columns" for name in pipeline.sources}
         letters = "dead_letter" if pipeline.dead_letters is not None else "fail"
         for name, source in pipeline.sources.items():
             actions.setdefault((name, READABLE), source.bad_records or ("fail" if source.is_static else letters))
@@ -76,12 +80,14 @@ def find_file(path: Path | None, here: Path) -> Path:
     raise PipelineWrong([f"{directory}: there is no {', '.join(FILE_NAMES)}; name the file, or: ottla pipeline init"])
 
 
-def load(file: Path, environment: Mapping[str, str]) -> Loaded:
+def load(file: Path, environment: Mapping[str, str], chosen: Chosen = NOTHING_CHOSEN) -> Loaded:
     """Read and check a file; PipelineWrong lists everything that is wrong with it."""
     if file.suffix == ".py":
         from ottla.spark.pipelines.python_steps import read_python
 
-        return Loaded(file, checked(read_python(file), file.parent, {}, file.name), {})
+        with answering(chosen):
+            pipeline = read_python(file)
+        return Loaded(file, checked(pipeline, file.parent, {}, file.name), {})
     try:
         from ottla.spark.pipelines.yaml_file import read_yaml
     except ImportError as error:
@@ -92,7 +98,7 @@ def load(file: Path, environment: Mapping[str, str]) -> Loaded:
         text = file.read_text()
     except UnicodeDecodeError:
         raise PipelineWrong([f"{file.name}: this is no text in UTF-8"]) from None
-    read = read_yaml(text, file_name=file.name, environment=environment)
+    read = read_yaml(text, file_name=file.name, environment=environment, chosen=chosen)
     return Loaded(file, checked(read.pipeline, file.parent, read.lines, file.name), read.lines)
 
 

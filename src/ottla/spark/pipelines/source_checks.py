@@ -48,9 +48,16 @@ def source_faults(source: Source, pipeline: Pipeline, directory: Path, place: Pl
                 yield Fault((*place, word), "this is for topics only")
     if source.is_topic and source.envelope is not None and source.format not in _WITH_COLUMNS:
         yield Fault((*place, "envelope"), f"a change has columns: say format, one of {', '.join(_WITH_COLUMNS)}")
+    if source.new_columns != "ignore" and not _has_json_columns(source):
+        yield Fault((*place, "new_columns"), "this is for JSON of a topic with a schema, and no envelope around it")
     yield from _late(source, pipeline, place)
     if source.bad_records == "dead_letter" and pipeline.dead_letters is None:
         yield Fault((*place, "bad_records"), "the pipeline has no dead_letters; add them, or say drop or fail")
+
+
+def _has_json_columns(source: Source) -> bool:
+    is_json = source.is_topic and source.format in ("json", "json_schema")
+    return is_json and source.schema is not None and source.envelope is None
 
 
 def _late(source: Source, pipeline: Pipeline, place: Place) -> Iterator[Fault]:

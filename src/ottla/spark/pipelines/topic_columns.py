@@ -24,7 +24,7 @@ from typing import Final
 
 from ottla.light_dataclasses import dataclass
 from ottla.schemas.framing import FRAME_BYTES
-from ottla.spark.pipelines.definition import Source
+from ottla.spark.pipelines.definition import NEW, Source
 from ottla.spark.pipelines.expectations import (
     CORRUPT,
     HEADERS_TYPE,
@@ -38,6 +38,7 @@ from ottla.spark.pipelines.operations import Latest, Operation, Select, Where
 
 _PARSED: Final = "_ottla_parsed"
 _ROW: Final = "_ottla_after"
+MORE: Final = "_more"
 _CORRUPT_OPTION: Final = f"map('columnNameOfCorruptRecord', '{CORRUPT}')"
 _IN_OBJECT: Final = '{"v":'
 _IN_ARRAY: Final = '{"v":['
@@ -76,7 +77,9 @@ def columns_of(source: Source, *, keep_headers: bool) -> TopicColumns:
         if source.envelope is not None:
             return TopicColumns((*before, parsed, *_unwrapped(source, names, reason)), for_us)
         internal = for_us if is_decoded(source) else (*for_us, CORRUPT)
-        return TopicColumns((*before, parsed, Select((f"{_PARSED}.*", *names, *reason))), internal)
+        new = _new_columns(source)
+        internal = (*internal, NEW) if source.new_columns in ("drop", "stop") else internal
+        return TopicColumns((*before, parsed, Select((f"{_PARSED}.*", *new, *names, *reason))), internal)
     value = "CAST(value AS STRING) AS value" if source.format == "string" else "value"
     made: tuple[Operation, ...] = (*before, Select((value, *beside)))
     return TopicColumns((*made, Select(("*", *reason))) if reason else made, for_us)
@@ -101,6 +104,18 @@ def _parsed(source: Source) -> str:
         text = f"coalesce(get_json_object({text}, '$.payload'), {text})"
         fields = f"before STRUCT<{source.schema}>, after STRUCT<{source.schema}>, op STRING"
     return f"from_json({text}, {quoted(f'{fields}, {CORRUPT} STRING')}, {_CORRUPT_OPTION})"
+
+
+def _new_columns(source: Source) -> tuple[str, ...]:
+    """SQL for the fields that the schema does not name: their names, or themselves."""
+    if source.new_columns == "ignore":
+        return ()
+    text, nothing = _text_of(source, RAW_VALUE), f"from_json('{{}}', {quoted(str(source.schema))})"
+    known = f"json_object_keys(to_json({nothing}, map('ignoreNullFields', 'false')))"  # Spark works this out once
+    if source.new_columns == "keep":
+        fields = f"from_json({text}, 'MAP<STRING, STRING>')"
+        return (f"map_filter({fields}, (name, value) -> NOT array_contains({known}, name)) AS {MORE}",)
+    return (f"array_except(json_object_keys({text}), {known}) AS {NEW}",)
 
 
 def _unwrapped(source: Source, names: tuple[str, ...], reason: tuple[str, ...]) -> tuple[Operation, ...]:

@@ -64,7 +64,10 @@ class Watch:
         self._ended: set[str] = set()
         self._actions = actions
         self._datasets = {
-            each.dataset: each.rules for view in plan.views for each in view.operations if isinstance(each, Count)
+            each.dataset: (*each.rules, *each.noted)
+            for view in plan.views
+            for each in view.operations
+            if isinstance(each, Count)
         }
         self.flows = {flow.name: FlowFigures(flow) for flow in plan.flows}
 

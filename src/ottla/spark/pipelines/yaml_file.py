@@ -2,8 +2,8 @@
 
 1. The words are those of definition.py; an unknown one is reported with the nearest, a value of the wrong kind with
    what is expected, and all faults of a file at once.
-2. ${NAME} in a value is the environment's variable, ${NAME:-other} has a value for when there is none: for passwords
-   and for addresses that differ from machine to machine.
+2. ${NAME} in a value is a parameter (parameters.py), else the process's variable; ${NAME:-other} has a value for when
+   there is neither: for passwords and for addresses that differ from machine to machine.
 3. Where a mapping has one word that matters, that value may stand for it: `valid: SELECT ...` is
    `valid: {sql: SELECT ...}`.
 4. The file is read as data: YAML's tags that make objects are refused.
@@ -15,13 +15,14 @@ import dataclasses
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import yaml
 
 from ottla.spark.pipelines.definition import Pipeline
 from ottla.spark.pipelines.faults import Fault, PipelineWrong, Place, nearest
+from ottla.spark.pipelines.parameters import Chosen, resolved
 
 SIZE_LIMIT_BYTES: Final = 1 << 20
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
@@ -37,7 +38,7 @@ class ReadPipeline:
     lines: Mapping[Place, int]
 
 
-def read_yaml(text: str, *, file_name: str, environment: Mapping[str, str]) -> ReadPipeline:
+def read_yaml(text: str, *, file_name: str, environment: Mapping[str, str], chosen: Chosen) -> ReadPipeline:
     """The pipeline of this text; PipelineWrong lists all that is wrong with it."""
     if len(text) > SIZE_LIMIT_BYTES:
         raise PipelineWrong([f"{file_name}: a pipeline's file has at most {SIZE_LIMIT_BYTES:,} characters"])
@@ -46,11 +47,13 @@ def read_yaml(text: str, *, file_name: str, environment: Mapping[str, str]) -> R
     except yaml.YAMLError as error:
         raise PipelineWrong([_syntax(error, file_name)]) from None
     reader = _Reader(environment)
+    reader.choose(root, chosen)
     pipeline = reader.section(root, Pipeline, ()) if root is not None else None
     if root is None:
         reader.faults.append(Fault((), "the file is empty"))
     if reader.faults or pipeline is None:
-        raise PipelineWrong(fault.text(file_name, reader.lines) for fault in reader.faults)
+        # Parameters are read before the rest and with it: what is wrong with them is wrong twice.
+        raise PipelineWrong(fault.text(file_name, reader.lines) for fault in dict.fromkeys(reader.faults))
     return ReadPipeline(pipeline, reader.lines)
 
 
@@ -66,8 +69,23 @@ class _Reader:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
+        self._parameters: Mapping[str, str] = {}
         self.faults: list[Fault] = []
         self.lines: dict[Place, int] = {}
+
+    def choose(self, root: yaml.Node | None, chosen: Chosen) -> None:
+        """Find out what the parameters are, before anything else is read."""
+        pairs = root.value if isinstance(root, yaml.MappingNode) else []
+        nodes = {key.value: value for key, value in pairs if isinstance(key, yaml.ScalarNode)}
+        defaults: dict[str, str | None] = {}
+        environments: dict[str, Mapping[str, str]] = {}
+        if (node := nodes.get("parameters")) is not None:
+            values = self._mapping(node, str, ("parameters",))
+            defaults = {name: None if _is_null(node, name) else value for name, value in values.items()}
+        if (node := nodes.get("environments")) is not None:
+            environments = self._mapping(node, Mapping[str, str], ("environments",))
+        self._parameters, faults = resolved(chosen, defaults, environments)
+        self.faults += faults
 
     def section(self, node: yaml.Node, section: type[Any], place: Place) -> Any:
         """One of definition.py's classes, or None when it is not right."""
@@ -142,11 +160,15 @@ class _Reader:
         if not isinstance(node, yaml.MappingNode):
             self._fault(place, "here belongs a mapping of names to values")
             return {}
-        read: Callable[[yaml.Node, Place], Any] = self._scalar
+        return {name: self._entry(value, kind, (*place, name)) for name, value in self._pairs(node, place)}
+
+    def _entry(self, node: yaml.Node, kind: Any, place: Place) -> Any:
+        """One value of a mapping: a section, a mapping again, or text."""
         if dataclasses.is_dataclass(kind):
-            section = typing.cast("type[Any]", kind)
-            read = lambda value, where: self.section(value, section, where)  # noqa: E731
-        return {name: read(value, (*place, name)) for name, value in self._pairs(node, place)}
+            return self.section(node, typing.cast("type[Any]", kind), place)
+        if typing.get_origin(kind) is not None:
+            return self._mapping(node, typing.get_args(kind)[1], place)
+        return self._scalar(node, place)
 
     def _scalar(self, node: yaml.Node, place: Place) -> str:
         self._note(node, place)
@@ -157,9 +179,10 @@ class _Reader:
 
     def _variable(self, found: re.Match[str], place: Place) -> str:
         other: str | None = found[2]
-        value = self._environment.get(found[1], other)
+        value = self._parameters.get(found[1], self._environment.get(found[1], other))
         if value is None:
-            self._fault(place, f"the environment has no {found[1]}; set it, or write ${{{found[1]}:-a value}}")
+            sentence = f"there is no parameter {found[1]}, and the environment has none; set it, or write"
+            self._fault(place, f"{sentence} ${{{found[1]}:-a value}}")
         return value or ""
 
     def _note(self, node: yaml.Node, place: Place) -> None:
@@ -167,6 +190,11 @@ class _Reader:
 
     def _fault(self, place: Place, sentence: str) -> Any:
         self.faults.append(Fault(place, sentence))
+
+
+def _is_null(node: yaml.Node, name: str) -> bool:
+    """Whether a name has no value in a mapping."""
+    return any(key.value == name and value.tag.endswith(":null") for key, value in node.value)
 
 
 def _is_union(hint: Any) -> bool:

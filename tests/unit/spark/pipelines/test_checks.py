@@ -80,6 +80,8 @@ def test_a_good_pipeline_is_a_graph_in_order():
          "sinks.o.key: this is for topic and jdbc: rows in files are not replaced"),
         (made(sinks={"o": Sink(from_="clicks", jdbc="jdbc:x")}), "a database needs a table"),
         (made(sinks={"o": Sink(from_="clicks", jdbc="postgres://x", table="t")}), "it begins with jdbc:"),
+        (made(steps={"s": Step(from_="clicks", unique_by=("user",))}),
+         "steps.s.unique_by: it remembers rows as long as a watermark says, and nothing that it reads has one"),
         (made(sinks={"o": Sink(from_="pages", topic="t")}), "comes only from sources that are read whole"),
         (made(dead_letters=DeadLetters(topic="a", files="b")), "they have one of topic and files, not topic and files"),
         (made({"c": CLICKS, "s": Source(files="x", static=True, expect={"r": Expectation(condition="a")})},
@@ -126,6 +128,7 @@ def test_a_format_that_a_sink_cannot_write_is_told_with_what_it_can(sink, senten
         ({"format": "json_schema"}, "json_schema needs schema: columns to read; or registry"),
         ({"format": "avro", "schema": "c.avsc"}, "sources.c.schema: cannot read c.avsc: No such file"),
         ({"message": "M"}, "this is for format: protobuf"),
+        ({"new_columns": "keep"}, "sources.c.new_columns: this is for JSON of a topic with a schema, and no envelope"),
         ({"envelope": "debezium"}, "sources.c.envelope: a change has columns: say format, one of json, avro"),
     ],
 )

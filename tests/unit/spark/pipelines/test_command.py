@@ -122,3 +122,32 @@ def test_the_example_s_tests_fit_it(project, capsys):
     opened = open_test_file(files_of_tests(project / "pipeline.yml")[0])
     cases = read_cases(opened, load(project / "pipeline.yml", {}).graph.pipeline)
     assert [set(case.expect) for case in cases] == [{"counts", "slow_files"}, {"named", "dead_letters"}]
+
+
+PARAMETERS = """
+name: p
+parameters: {topic: clicks}
+environments: {prod: {topic: clicks-prod}}
+sources: {clicks: {topic: "${topic}"}}
+sinks: {out: {from: clicks, topic: "${topic}-copy", value: value}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "topic"),
+    [([], "clicks"), (["--environment", "prod"], "clicks-prod"), (["--param", "topic=mine"], "mine")],
+)
+def test_parameters_come_from_the_command(words, topic, tmp_path, capsys):
+    file = tmp_path / "pipeline.yml"
+    file.write_text(PARAMETERS)
+    assert main(["pipeline", "dry-run", str(file), "--no-spark", *words]) == OK
+    assert f"topic {topic}-copy, exactly once" in capsys.readouterr().out
+    assert main(["pipeline", "systemd", str(file), *words]) == OK
+    assert " ".join(words) in capsys.readouterr().out, "a service gets the same"
+
+
+def test_a_parameter_that_is_not_there_is_told(tmp_path, capsys):
+    file = tmp_path / "pipeline.yml"
+    file.write_text(PARAMETERS)
+    assert main(["pipeline", "dry-run", str(file), "--no-spark", "--param", "topik=x"]) == FAILED
+    assert "pipeline.yml:3: parameters: there is no parameter 'topik'; did you mean 'topic'?" in capsys.readouterr().err

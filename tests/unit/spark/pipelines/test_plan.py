@@ -6,7 +6,19 @@ import pytest
 
 from ottla.spark.pipelines.checks import checked
 from ottla.spark.pipelines.definition import DeadLetters, Expectation, Pipeline, Sink, Source, Step, Watermark
-from ottla.spark.pipelines.operations import Batch, Call, Count, Dataset, Latest, Pack, Query, Read, Select, Where
+from ottla.spark.pipelines.operations import (
+    Batch,
+    Call,
+    Count,
+    Dataset,
+    Latest,
+    Pack,
+    Query,
+    Read,
+    Select,
+    Unique,
+    Where,
+)
 from ottla.spark.pipelines.plan import make_plan
 
 HERE = Path("/pipelines")
@@ -322,3 +334,18 @@ def test_a_table_of_changes_lacks_what_was_deleted():
     rows = Source(topic="rows", format="avro", registry="http://r", envelope="debezium", table=True)
     plan = planned(sources={"c": Source(topic="c"), "rows": rows})
     assert Where("NOT coalesce(_deleted, false)") in view(plan, "rows__checked").operations
+
+
+def test_a_step_that_keeps_first_rows_judges_only_those_and_its_dead_letters_are_rows():
+    source = Source(
+        topic="c", format="json", schema="id INT, at TIMESTAMP", watermark=Watermark(column="at", delay="1 minute")
+    )
+    step = Step(from_="c", unique_by=("id",), expect={"r": RULE})
+    plan = planned(
+        sources={"c": source},
+        steps={"first": step},
+        sinks={"o": Sink(from_="first", topic="o")},
+        dead_letters=DeadLetters(topic="dead"),
+    )
+    assert view(plan, "first__checked").operations[0] == Unique(("id",))
+    assert any(isinstance(operation, Pack) for operation in flow(plan, "first__dead").operations)
