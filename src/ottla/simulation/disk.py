@@ -126,6 +126,9 @@ class _Mount:
     def set_modified_ms(self, path: Path, modified_ms: int) -> None:
         self._live(path).set_modified_ms(path, modified_ms)
 
+    def make_read_only(self, path: Path) -> None:
+        self._live(path).make_read_only(path)
+
     def list_directory(self, path: Path) -> list[str]:
         return self._live(path).list_directory(path)
 

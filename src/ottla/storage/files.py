@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -104,6 +105,10 @@ class Files(Protocol):
     def modified_ms(self, path: Path) -> int: ...
     def set_modified_ms(self, path: Path, modified_ms: int) -> None: ...
 
+    def make_read_only(self, path: Path) -> None:
+        """From now on nobody opens the file for writing, and its owner alone opens it at all. Who has it open goes on
+        writing."""
+
     def list_directory(self, path: Path) -> list[str]:
         """The names in a directory, sorted."""
 
@@ -172,6 +177,10 @@ class DiskFiles:
     def set_modified_ms(self, path: Path, modified_ms: int) -> None:
         with _doing("set the time of", path):
             os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
+    def make_read_only(self, path: Path) -> None:
+        with _doing("make read-only", path):
+            path.chmod(stat.S_IRUSR)
 
     def list_directory(self, path: Path) -> list[str]:
         with _doing("list", path):

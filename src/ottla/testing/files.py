@@ -155,6 +155,8 @@ class MemoryFiles:
             raise _missing(path)
         if isinstance(node, _Directory):
             raise _translated(errno.EISDIR, "open", path)
+        if node.is_read_only and not read_only:
+            raise _translated(errno.EACCES, "open", path)
         return MemoryFile(self, path, node, read_only)
 
     def exists(self, path: Path) -> bool:
@@ -172,6 +174,10 @@ class MemoryFiles:
     def set_modified_ms(self, path: Path, modified_ms: int) -> None:
         self.attempt(Operation("set_modified", path))
         self._file(path).modified_ms = modified_ms
+
+    def make_read_only(self, path: Path) -> None:
+        self.attempt(Operation("make_read_only", path))
+        self._file(path).is_read_only = True
 
     def list_directory(self, path: Path) -> list[str]:
         self.attempt(Operation("list", path))
@@ -435,6 +441,7 @@ class _Inode:
 
     def __init__(self, modified_ms: int) -> None:
         self.modified_ms = modified_ms
+        self.is_read_only = False
         self.live = _Image()
         self._durable = _Image()
         self._pending: deque[_Change] = deque()

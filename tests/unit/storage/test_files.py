@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -260,6 +261,23 @@ def test_the_time_of_the_last_change_can_be_read_and_set(files, root):
     written(files, root / "a", b"")
     files.set_modified_ms(root / "a", 1_700_000_000_123)
     assert files.modified_ms(root / "a") == 1_700_000_000_123
+
+
+def test_a_read_only_file_is_its_owners_and_nobody_opens_it_for_writing(kind, files, root):
+    file = files.open(root / "a", create=True)
+    files.make_read_only(root / "a")
+    file.write_at(0, [b"by who had it open"])
+    file.close()
+    assert (
+        files.read_bytes(root / "a") == files.open(root / "a", read_only=True).read_at(0, 100) == b"by who had it open"
+    )
+    if kind == "disk":
+        assert stat.S_IMODE((root / "a").stat().st_mode) == 0o400
+    if kind == "memory" or os.geteuid() != 0:  # the kernel lets root do it
+        with pytest.raises(KafkaStorageError):
+            files.open(root / "a")
+    files.replace_bytes(root / "a", b"another file")
+    files.open(root / "a").close()
 
 
 def test_there_is_room_on_the_disk(files, root):

@@ -11,7 +11,8 @@
 
 1. A snapshot without its footer is not whole: DamagedSnapshot. So is one with anything behind the footer.
 2. A file is written under its name with .part, synced and renamed; a crash leaves all of it or nothing.
-3. Writing and reading go in steps (generators), so that a loop is not held by a cluster of a hundred thousand
+3. It is read-only and for its owner alone from the beginning, as Kafka's is when it is whole: users' keys are in it.
+4. Writing and reading go in steps (generators), so that a loop is not held by a cluster of a hundred thousand
    partitions: a step is STEP_RECORDS records or one piece of the file.
 """
 
@@ -123,7 +124,7 @@ def write_snapshot(
     one."""
     part = path.with_name(path.name + PART_SUFFIX)
     files.remove(part, missing_ok=True)
-    file = files.open(part, create=True)
+    file = _new_file(files, part)
     try:
         end = 0
         for batch in _batches(values, voters, epoch, last_timestamp_ms, now_ms):
@@ -134,6 +135,12 @@ def write_snapshot(
         file.close()
     files.rename(part, path)
     files.sync_directory(path.parent)
+
+
+def _new_file(files: Files, part: Path) -> File:
+    file = files.open(part, create=True)
+    files.make_read_only(part)
+    return file
 
 
 def _batches(
@@ -170,7 +177,7 @@ class FetchedSnapshot:
         self._path = path
         self._part = path.with_name(path.name + PART_SUFFIX)
         files.remove(self._part, missing_ok=True)
-        self._file = files.open(self._part, create=True)
+        self._file = _new_file(files, self._part)
 
     def add(self, piece: Buffer) -> None:
         self.position += self._file.write_at(self.position, [piece]) if len(piece) else 0

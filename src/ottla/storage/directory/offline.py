@@ -149,6 +149,9 @@ class FailStopFiles:
     def set_modified_ms(self, path: Path, modified_ms: int) -> None:
         self._do(self._files.set_modified_ms, path, modified_ms)
 
+    def make_read_only(self, path: Path) -> None:
+        self._do(self._files.make_read_only, path)
+
     def list_directory(self, path: Path) -> list[str]:
         return self._do(self._files.list_directory, path)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ottla.cluster.metadata_log.batches import MetadataBatch, data_batch, read_b
 from ottla.cluster.raft.snapshots import (
     STEP_RECORDS,
     DamagedSnapshot,
+    FetchedSnapshot,
     SnapshotFile,
     SnapshotId,
     Voters,
@@ -24,6 +26,7 @@ from ottla.protocol.metadata_log import encode_record
 from ottla.protocol.metadata_log.control import SnapshotHeaderRecord
 from ottla.protocol.metadata_log.transactions import NoOpRecord
 from ottla.records import RecordStream
+from ottla.storage.files import DiskFiles
 from ottla.testing.files import MemoryFiles
 
 HERE = Path("/data/__cluster_metadata-0")
@@ -131,6 +134,25 @@ def test_a_crash_while_it_is_written_leaves_no_snapshot(files: MemoryFiles) -> N
     next(steps)
     assert not files.exists(PATH)
     assert files.list_directory(HERE) == [PATH.name + ".part"]
+
+
+def test_a_snapshot_is_for_its_owner_to_read_while_and_after_it_is_written(tmp_path: Path) -> None:
+    steps = write_snapshot(
+        DiskFiles(), tmp_path / PATH.name, [VALUE], epoch=1, last_timestamp_ms=7, now_ms=lambda: 0, voters=Voters()
+    )
+    next(steps)
+    fetched = FetchedSnapshot(DiskFiles(), tmp_path / SnapshotId(200, 1).file_name)
+    assert modes(tmp_path) == {PATH.name + ".part": 0o400, SnapshotId(200, 1).file_name + ".part": 0o400}
+    for _ in steps:
+        pass
+    fetched.add((tmp_path / PATH.name).read_bytes())
+    for _ in fetched.finish():
+        pass
+    assert modes(tmp_path) == {PATH.name: 0o400, SnapshotId(200, 1).file_name: 0o400}
+
+
+def modes(directory: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()}
 
 
 # --- steps -----------------------------------------------------------------------------------------------------------
