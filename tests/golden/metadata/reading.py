@@ -29,3 +29,8 @@ def records_of(data: bytes) -> Iterator[tuple[RecordBatch, Record]]:
         batch.check()
         for record in batch:
             yield batch, record
+
+
+def shell_snapshot() -> tuple[str, bytes]:
+    """Name and bytes of the snapshot that the kept session of the metadata shell is about: the broker's last one."""
+    return max((name, data) for name, data in golden_files().items() if name.startswith("broker/") and "-000" in name)

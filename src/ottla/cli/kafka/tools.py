@@ -43,6 +43,7 @@ TOOLS: Final = {
     "kafka-delegation-tokens": ("delegation_tokens", "tokens that stand for a login"),
     "kafka-features": ("features", "levels of features"),
     "kafka-metadata-quorum": ("metadata_quorum", "who leads and follows in the quorum of controllers"),
+    "kafka-metadata-shell": ("metadata_shell", "look around in a snapshot of the metadata"),
     "kafka-cluster": ("cluster_tool", "the cluster's id and endpoints"),
     "kafka-broker-api-versions": ("broker_api_versions", "which requests brokers speak"),
     "kafka-storage": ("storage", "format data directories, and look at them"),
