@@ -1,25 +1,18 @@
-"""ClusterLink of a broker that is the whole cluster: it keeps the truth in its own store, and every change is its own.
-
-What became true stays true, also when the disk was too full to make a topic's logs: whoever asked hears of it, and the
-logs are tried again until they are there. Without that the topic would have no leader before the next start.
-"""
+"""ClusterLink of a broker that is the whole cluster: it keeps the truth in its own store and changes it by itself."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.cluster.apply import apply_image, apply_moves, notify_groups
 from ottla.broker.cluster.changes import ChangeQueue, P
+from ottla.broker.cluster.image_follower import ImageFollower
 from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
 from ottla.broker.quotas.forwarded import Client
 from ottla.broker.quotas.mutations import quota_of_creation
 from ottla.broker.replication.followers import Followers, NoFollowers
-from ottla.broker.replication.roles import image_roles
 from ottla.broker.requests.context import RequestContext
-from ottla.clock import Timer
 from ottla.cluster import model
 from ottla.cluster.brokers import ProducerIds, allocate_producer_ids
 from ottla.cluster.changes import Change
@@ -30,7 +23,6 @@ from ottla.cluster.topics import create_topics
 from ottla.errors import (
     BrokerNotAvailable,
     NotLeaderOrFollower,
-    StorageExhausted,
     broker_error,
 )
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest
@@ -41,9 +33,6 @@ if TYPE_CHECKING:
 
     from ottla.broker.broker import Broker
 
-log = logging.getLogger(__name__)
-
-TRY_AGAIN_MS: Final = 1_000.0
 NOT_A_MEMBER: Final = "this broker is a cluster of its own"
 
 
@@ -56,12 +45,11 @@ class AloneLink:
         self._broker = broker
         self._store = store
         self._changes = ChangeQueue(store, pool, self._apply)
-        self._unmade: set[str] = set()  # topics whose logs are still to be made
-        self._again: Timer | None = None
+        self._follower = ImageFollower(broker)
 
     @property
     def is_idle(self) -> bool:
-        return self._changes.is_idle
+        return self._changes.is_idle and self._follower.is_idle
 
     @property
     def needs_restart(self) -> bool:
@@ -71,8 +59,7 @@ class AloneLink:
     async def prepare(self) -> None:
         """Make the disk follow the image: with thousands of partitions that takes seconds."""
         self._broker.replicas.was_deleted = self._store.was_deleted
-        self._broker.take_image(self._store.load())
-        await self._follow(self._broker.image, None)
+        await self._follower.begin(self._store.load())
 
     async def start(self, me: model.Broker) -> None:
         """Register; nobody else changes the truth, so the disk follows it already."""
@@ -82,59 +69,18 @@ class AloneLink:
 
     async def stop(self) -> None:
         """There is nobody to notify."""
-        self._stop_trying()
+        self._follower.stop()
 
     async def vanish(self) -> None:
         """Nobody would notice."""
-        self._stop_trying()
+        self._follower.stop()
 
     async def change(self, make_plan: Callable[[ClusterImage], P]) -> P:
         return await self._changes.submit(make_plan)
 
     async def _apply(self, image: ClusterImage, changes: Sequence[Change]) -> None:
-        before = self._broker.image
-        changed = apply_image(self._broker, image, changes)
-        unmade = await self._follow(image, changed)
-        notify_groups(self._broker, before, changes, changed)
-        for error in unmade.values():
+        for error in (await self._follower.apply(image, changes)).values():
             raise error
-
-    async def _follow(self, image: ClusterImage, topics: set[str] | None) -> Mapping[str, StorageExhausted]:
-        """Make the disk match the image; returns what it has no room for."""
-        broker = self._broker
-        with broker.pacing.turn() as pace:
-            now_ms = broker.clock.now_ms()
-            if topics is None:
-                await broker.replicas.set_unknown_aside(image, now_ms, pace)
-            roles = image_roles(image, topics, list(broker.replicas), broker.id)
-            moves = await broker.replicas.apply_roles(roles, image, now_ms, pace, are_orders=False)
-            await apply_moves(broker, moves, pace)
-        for topic, error in moves.unmade.items():
-            if topic not in self._unmade:
-                log.warning("the logs of topic %s are not made yet, and will be tried again: %s", topic, error)
-        tried = self._unmade if topics is None else topics
-        self._unmade = (self._unmade - tried) | moves.unmade.keys()
-        if self._unmade and self._again is None:
-            self._again = broker.clock.call_later(TRY_AGAIN_MS, self._try_again)
-        for refused in moves.refused.values():
-            if not isinstance(refused, StorageExhausted):
-                raise refused
-        return moves.unmade
-
-    def _try_again(self) -> None:
-        self._again = None
-        self._broker.background.start(self._changes.between(self._make_unmade))
-
-    async def _make_unmade(self) -> None:
-        topics = self._unmade
-        await self._follow(self._broker.image, topics)
-        if made := sorted(topics - self._unmade):
-            log.info("the logs of %s are made now", ", ".join(made))
-
-    def _stop_trying(self) -> None:
-        if self._again is not None:
-            self._again.cancel()
-            self._again = None
 
     async def forward(self, request: Message, context: RequestContext) -> Message | None:
         return None

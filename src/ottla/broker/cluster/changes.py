@@ -69,11 +69,6 @@ class ChangeQueue:
                 raise KafkaStorageError(str(error)) from error
             return plan
 
-    async def between(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do something while nothing is changed."""
-        async with self._lock:
-            await work()
-
     async def _plan_and_store(self, make_plan: Callable[[ClusterImage], P]) -> tuple[P, ClusterImage | None]:
         """The plan, and the image with its changes; None when it has none."""
         if self._pool is None:
