@@ -777,6 +777,28 @@ class InvalidSetting(InvalidConfig):
     """A setting cannot have this value."""
 
 
+class InvalidSettings(InvalidSetting):
+    """Several settings are not accepted."""
+
+    refusals: tuple[InvalidConfig, ...] = ()
+    """Each of them by itself."""
+
+    @classmethod
+    def of(cls, refusals: Sequence[InvalidConfig]) -> InvalidConfig:
+        """One error for all of them, or the only one as it is; those inside others count by themselves, and once."""
+        single = {(type(one), one.detail): one for refusal in refusals for one in each_refusal(refusal)}
+        if len(single) == 1:
+            return next(iter(single.values()))
+        whole = cls(" ".join(map(str, single.values())))
+        whole.refusals = tuple(single.values())
+        return whole
+
+
+def each_refusal(error: InvalidConfig) -> tuple[InvalidConfig, ...]:
+    """What an error about settings says, each by itself."""
+    return error.refusals if isinstance(error, InvalidSettings) else (error,)
+
+
 # --- local errors: they have no code and never travel ----------------------------------------------------------------
 
 

@@ -8,8 +8,8 @@
 
 1. The truth is Kafka's dotted name. The attribute and the keyword are the same words with "_" for "." and "-".
 2. Everything is checked when the object is made: unknown names (with the nearest one that exists), one setting written
-   twice, type, bounds, choices, and `validate` for rules between settings. After that the object never changes;
-   `replaced` returns another one.
+   twice, type, bounds, choices, and `rules` between settings. All that is wrong is told at once (InvalidSettings); a
+   rule that needs a refused value is not asked. After that the object never changes; `replaced` returns another one.
 3. Texts are read as Java reads them: "true", "-1", "a, b"; no "5s" or "1k", so that a file (properties.py) means the
    same to Kafka.
 4. An alias is another library's word for the same setting; giving both is an error. A synonym is a key of Kafka's
@@ -42,7 +42,7 @@ from typing import (
     overload,
 )
 
-from ottla.errors import InvalidSetting, UnknownSetting
+from ottla.errors import InvalidConfig, InvalidSetting, InvalidSettings, UnknownSetting
 from ottla.light_dataclasses import dataclass, field
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Importance = Literal["high", "medium", "low"]
 Dynamic = Literal["per-broker", "cluster-wide"]
+
+Rule = Callable[[], Iterable[str] | None]
+"""It gives sentences about what is wrong, or raises InvalidSetting."""
 
 HIDDEN: Final = "[hidden]"
 SHOWN_LIMIT: Final = 200
@@ -263,7 +266,9 @@ class Setting(Generic[T]):
     def __get__(self, instance: Settings, owner: type) -> T: ...
     def __get__(self, instance: Settings | None, owner: type) -> Any:
         # Objects hold their values in __dict__, which Python looks at before a descriptor without __set__.
-        return self if instance is None else instance.__dict__[self.attribute]
+        if instance is None:
+            return self
+        raise RefusedValue(self.name)
 
     @cached_property
     def attribute(self) -> str:
@@ -391,6 +396,10 @@ class Entry:
         return self.setting.dynamic is None
 
 
+class RefusedValue(Exception):
+    """A rule asks for a value that was refused; while an object is being made, and not after it."""
+
+
 class Settings:
     """A group of settings: declare them in the body of a subclass, combine groups by inheriting from several."""
 
@@ -411,7 +420,8 @@ class Settings:
     def __init__(self, dotted: Mapping[str, object] | None = None, /, **keywords: object) -> None:
         if dotted is not None and not isinstance(dotted, Mapping):
             raise TypeError(f"settings are a mapping of names to values, or keywords, not {dotted!r}")
-        self._fill(self._gather(dotted or {}, keywords, Source.STATIC))
+        refusals: list[InvalidConfig] = []
+        self._fill(self._gather(dotted or {}, keywords, Source.STATIC, refusals), refusals)
 
     @classmethod
     def load(
@@ -422,21 +432,32 @@ class Settings:
 
         layers: list[Mapping[str, object]] = [{} if properties is None else read_properties(properties)]
         layers.append({} if environment is None else read_environment(environment))
-        values = {slot: each for layer in layers for slot, each in cls._gather(layer, {}, Source.STATIC).items()}
-        return cls._made(values | cls._gather({}, keywords, Source.STATIC))
+        refusals: list[InvalidConfig] = []
+        values: dict[str, WrittenValue] = {}
+        for dotted, words in [*((layer, {}) for layer in layers), ({}, keywords)]:
+            values |= cls._gather(dotted, words, Source.STATIC, refusals)
+        return cls._made(values, refusals)
 
     def replaced(
         self, dotted: Mapping[str, object] | None = None, /, *, source: Source = Source.STATIC, **keywords: object
     ) -> Self:
         """Another object with these changes. A dynamic change of a setting that cannot change is refused."""
-        changes = self._gather(dotted or {}, keywords, source)
+        refusals: list[InvalidConfig] = []
+        changes = self._gather(dotted or {}, keywords, source, refusals)
         for slot, each in changes.items():
             if source is Source.DYNAMIC and not any(fed.dynamic for fed in self._fed_by(slot)):
-                raise InvalidSetting(f"{each.key} cannot change while running; set it in the file and restart")
-        return self._made({**self._written, **changes})
+                refusals.append(
+                    InvalidSetting(f"{each.key} cannot change while running; set it in the file and restart")
+                )
+        return self._made({**self._written, **changes}, refusals)
+
+    def rules(self) -> Iterator[Rule]:
+        """Rules between settings; every one is asked, whatever the others said. A subclass adds its own."""
+        yield self.validate
 
     def validate(self) -> None:
-        """Rules between settings: a subclass overrides this and raises InvalidSetting."""
+        """The rule of a group that has one, or rules that follow from each other: a subclass overrides this and raises
+        InvalidSetting."""
 
     @classmethod
     def declared(cls) -> tuple[Setting[Any], ...]:
@@ -495,16 +516,21 @@ class Settings:
                 yield each
 
     @classmethod
-    def _made(cls, values: Mapping[str, WrittenValue]) -> Self:
+    def _made(cls, values: Mapping[str, WrittenValue], refusals: list[InvalidConfig] | None = None) -> Self:
         made = cls.__new__(cls)
-        made._fill(values)
+        made._fill(values, [] if refusals is None else refusals)
         return made
 
     @classmethod
     def _gather(
-        cls, dotted: Mapping[str, object], keywords: Mapping[str, object], source: Source
+        cls,
+        dotted: Mapping[str, object],
+        keywords: Mapping[str, object],
+        source: Source,
+        refusals: list[InvalidConfig],
     ) -> dict[str, WrittenValue]:
-        """Values by the slot they fill: the setting's name, or a synonym's. One slot filled twice is an error."""
+        """Values by the slot they fill: the setting's name, or a synonym's. Names that nobody knows and one slot filled
+        twice are added to the refusals."""
         spelled = {_as_keyword(key): key for key in cls._slots} if keywords else {}
         values: dict[str, WrittenValue] = {}
         pairs = [(key, key, value) for key, value in dotted.items()]
@@ -512,15 +538,26 @@ class Settings:
             *pairs,
             *((word, spelled.get(word, word), value) for word, value in keywords.items()),
         ]:
-            if key not in cls._slots:
-                raise _unknown(written, spelled if written in keywords else cls._slots)
-            slot, alias = cls._slots[key]
-            if slot in values:
-                raise InvalidSetting(f"{values[slot].key} and {written} are the same setting; give only one of them")
-            values[slot] = WrittenValue(written, _translated(alias, value, written), source)
+            try:
+                if key not in cls._slots:
+                    raise cls._unknown(written, spelled if written in keywords else cls._slots)
+                slot, alias = cls._slots[key]
+                if slot in values:
+                    raise InvalidSetting(
+                        f"{values[slot].key} and {written} are the same setting; give only one of them"
+                    )
+                values[slot] = WrittenValue(written, _translated(alias, value, written), source)
+            except InvalidConfig as refusal:
+                refusals.append(refusal)
         return values
 
-    def _fill(self, values: Mapping[str, WrittenValue]) -> None:
+    @classmethod
+    def _unknown(cls, written: str, known: Iterable[str]) -> UnknownSetting:
+        """What is said about a name that is no setting."""
+        return _unknown(written, known)
+
+    def _fill(self, values: Mapping[str, WrittenValue], refusals: list[InvalidConfig]) -> None:
+        """Work out every value, ask the rules, and raise what was refused, before or here."""
         # Most settings have their default, and an object is made several times in the start of a broker: only what is
         # written is worked out.
         own = self.__dict__
@@ -529,8 +566,23 @@ class Settings:
         written = values.keys()
         for each in self._declared.values():
             if each.default is REQUIRED or each.name in written or each.synonyms:
-                own[each.attribute] = self._value(each)
-        self.validate()
+                try:
+                    own[each.attribute] = self._value(each)
+                except InvalidConfig as refusal:
+                    del own[each.attribute]
+                    refusals.append(refusal)
+        refusals += self._broken_rules()
+        if refusals:
+            raise InvalidSettings.of(refusals)
+
+    def _broken_rules(self) -> Iterator[InvalidConfig]:
+        for rule in self.rules():
+            try:
+                yield from map(InvalidSetting, rule() or ())
+            except InvalidConfig as refusal:
+                yield refusal
+            except RefusedValue:
+                continue  # what it would say follows from the first mistake
 
     def _value(self, each: Setting[Any]) -> Any:
         found = self._in_effect(each)

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from ottla.errors import InvalidSetting, UnknownSetting
+from ottla.errors import InvalidSetting, InvalidSettings, UnknownSetting
 from ottla.settings import (
     CALLABLE,
     LIST,
@@ -204,6 +204,35 @@ def test_a_declared_check_and_rules_between_settings_are_heard():
     with pytest.raises(InvalidSetting, match="far beyond"):
         Broker(even=200)
     assert Broker(even=200, node_id=100).even == 200
+
+
+def test_everything_that_is_wrong_is_told_at_once():
+    with pytest.raises(InvalidSettings) as caught:
+        Broker({"evan": "2", "log.retention.ms": "soon", "even": 3, "node.id": "x", "broker.id": "2"})
+    said = [str(each) for each in caught.value.refusals]
+    assert [type(each) for each in caught.value.refusals] == [UnknownSetting, *[InvalidSetting] * 4]
+    for word in ("'evan' (did you mean 'even'?)", "node.id and broker.id", "log.retention.ms='soon'", "even=3"):
+        assert any(word in each for each in said)
+        assert word in str(caught.value)
+
+
+def test_a_rule_is_not_asked_about_a_value_that_was_refused():
+    with pytest.raises(InvalidSetting) as caught:
+        Broker(even=200, node_id="x")
+    assert "far beyond" not in str(caught.value)
+    assert not isinstance(caught.value, InvalidSettings)
+
+
+def test_every_rule_is_asked_whatever_the_others_said():
+    class Several(Broker):
+        def rules(self):
+            yield from super().rules()
+            yield lambda: ["a sentence", "another"]
+            yield self.validate
+
+    with pytest.raises(InvalidSettings) as caught:
+        Several(even=200)
+    assert [each.detail for each in caught.value.refusals] == ["even is far beyond node.id", "a sentence", "another"]
 
 
 def test_a_huge_value_is_not_repeated_in_full():

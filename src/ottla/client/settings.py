@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Final, Self
 
 from ottla.client.security_settings import SecuritySettings
-from ottla.errors import InvalidSetting
+from ottla.errors import InvalidConfig, InvalidSetting
 from ottla.settings import LIST, LONG, Source, WrittenValue, setting
 from ottla.values import Address, parse_addresses
 
@@ -198,13 +198,17 @@ class ClientSettings(SecuritySettings):
 
     @classmethod
     def _gather(
-        cls, dotted: Mapping[str, object], keywords: Mapping[str, object], source: Source
+        cls,
+        dotted: Mapping[str, object],
+        keywords: Mapping[str, object],
+        source: Source,
+        refusals: list[InvalidConfig],
     ) -> dict[str, WrittenValue]:
         if not all(key in cls._slots for key in dotted) or any(map(_may_be_a_class, dotted.values())):
             from ottla.client.java_settings import used  # few need it
 
             dotted = used(dotted, cls._declared, cls._slots)
-        return super()._gather(dotted, keywords, source)
+        return super()._gather(dotted, keywords, source, refusals)
 
     @property
     def call_timeout_ms(self) -> int:

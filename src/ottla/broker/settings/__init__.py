@@ -20,7 +20,8 @@ The groups lie side by side in this package, one file per theme; the groups of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Final, Self
@@ -49,8 +50,8 @@ from ottla.broker.settings.sharing import SharingSettings
 from ottla.broker.settings.tls import TlsSettings
 from ottla.broker.settings.transactions import TransactionLogSettings
 from ottla.broker.settings.unknown import explain
-from ottla.errors import InvalidSetting, UnknownSetting
-from ottla.settings import Setting, Source, WrittenValue
+from ottla.errors import InvalidConfig, InvalidSetting, UnknownSetting
+from ottla.settings import Rule, Setting, Source, WrittenValue
 from ottla.storage.settings import BROKER_KEYS, TopicSettings
 
 __all__ = ["BrokerSettings", "Endpoint"]
@@ -65,6 +66,17 @@ ALONE: Final[Mapping[str, int]] = {
     "share.coordinator.state.topic.replication.factor": 1,
     "share.coordinator.state.topic.min.isr": 1,
 }
+
+
+_READ: Final = (
+    "endpoints",
+    "advertised_endpoints",
+    "inter_broker_listener",
+    "admin_address",
+    "schema_registry_address",
+    "broker_networks",
+    "topic_defaults",
+)
 
 
 class BrokerSettings(
@@ -84,12 +96,33 @@ class BrokerSettings(
 ):
     """All that can be set for a broker, checked and unchanging."""
 
-    endpoints: tuple[Endpoint, ...]
-    """Where to listen, in their order; without the controller listeners of a Kafka quorum."""
-    advertised_endpoints: tuple[Endpoint, ...]
-    """What to tell clients, before `endpoints.advertise` has filled in ports and host."""
-
     # -- what others ask ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Where to listen, in their order; without the controller listeners of a Kafka quorum."""
+        listeners = parse_listeners("listeners", self.listeners, self._protocols)
+        endpoints = tuple(each for each in listeners if each.name not in self._controller_names)
+        if not endpoints:
+            raise InvalidSetting("every listener is named in controller.listener.names; a broker needs one for clients")
+        return endpoints
+
+    @cached_property
+    def advertised_endpoints(self) -> tuple[Endpoint, ...]:
+        """What to tell clients, before `endpoints.advertise` has filled in ports and host."""
+        endpoints, aside = self.endpoints, self._controller_names
+        if not self.advertised_listeners:
+            _refuse_unadvertisable(endpoints)
+            return endpoints
+        found = parse_listeners("advertised.listeners", self.advertised_listeners, self._protocols)
+        names = {each.name for each in endpoints}
+        for each in found:
+            if each.name not in names | aside:
+                raise InvalidSetting(
+                    f"advertised.listeners has {each}, but listeners has no {each.name}: it has "
+                    f"{', '.join(map(str, endpoints))}"
+                )
+        return tuple(each for each in found if each.name in names)
 
     @property
     def wanted_id(self) -> int | None:
@@ -123,10 +156,23 @@ class BrokerSettings(
         """Whether anything is served over HTTP."""
         return self.admin_address is not None or self.schema_registry_address is not None
 
-    @property
+    @cached_property
     def inter_broker_listener(self) -> Endpoint:
         """The listener other brokers use."""
-        return self._inter_broker_listener()
+        by_name = {each.name: each for each in self.advertised_endpoints}
+        name = self.inter_broker_listener_name
+        if name is not None and "security.inter.broker.protocol" in self._written:
+            raise InvalidSetting("give inter.broker.listener.name or security.inter.broker.protocol, not both")
+        wanted = self.security_inter_broker_protocol if name is None else name.upper()
+        if wanted in by_name:
+            return by_name[wanted]
+        # A broker of its own talks to no other, so any name will do unless somebody asked for one.
+        if name is None and self.is_alone and self.advertised_endpoints:
+            return self.advertised_endpoints[0]
+        raise InvalidSetting(
+            f"other brokers are to use the listener {wanted}, but clients are told of {', '.join(by_name) or 'none'}; "
+            "set inter.broker.listener.name to one of them"
+        )
 
     @property
     def brokers_authenticate(self) -> bool:
@@ -185,8 +231,11 @@ class BrokerSettings(
     @classmethod
     def layered(cls, *layers: Mapping[str, object]) -> Self:
         """From several mappings of dotted names, each over those before it."""
-        values = {slot: each for layer in layers for slot, each in cls._gather(layer, {}, Source.STATIC).items()}
-        return cls._made(values)
+        refusals: list[InvalidConfig] = []
+        values: dict[str, WrittenValue] = {}
+        for layer in layers:
+            values |= cls._gather(layer, {}, Source.STATIC, refusals)
+        return cls._made(values, refusals)
 
     @classmethod
     def knows(cls, name: str) -> bool:
@@ -196,38 +245,41 @@ class BrokerSettings(
     @classmethod
     def problem_with(cls, name: str) -> str | None:
         """Why a dotted name is no setting; None when it is one."""
-        try:
-            cls._gather({name: ""}, {}, Source.STATIC)
-        except UnknownSetting as error:
-            return error.detail
-        return None
+        refusals: list[InvalidConfig] = []
+        cls._gather({name: ""}, {}, Source.STATIC, refusals)
+        return next((each.detail for each in refusals if isinstance(each, UnknownSetting)), None)
 
     @classmethod
     def _gather(
-        cls, dotted: Mapping[str, object], keywords: Mapping[str, object], source: Source
+        cls,
+        dotted: Mapping[str, object],
+        keywords: Mapping[str, object],
+        source: Source,
+        refusals: list[InvalidConfig],
     ) -> dict[str, WrittenValue]:
         prefixed = {key: cls.parse_key(key) for key in dotted}
         plain = {key: value for key, value in dotted.items() if prefixed[key] is None}
-        try:
-            values = super()._gather(plain, keywords, source)
-        except UnknownSetting as error:
-            raise explain(error, plain) from None
+        values = super()._gather(plain, keywords, source, refusals)
         for key, parsed in prefixed.items():
             if parsed is not None:
                 values[parsed.text] = WrittenValue(key, dotted[key], source)
         return values
 
     @classmethod
+    def _unknown(cls, written: str, known: Iterable[str]) -> UnknownSetting:
+        return explain(super()._unknown(written, known), written)
+
+    @classmethod
     def _fed_by(cls, slot: str) -> Iterator[Setting[object]]:
         parsed = cls.parse_key(slot)
         return super()._fed_by(slot if parsed is None else parsed.setting)
 
-    def _fill(self, values: Mapping[str, WrittenValue]) -> None:
+    def _fill(self, values: Mapping[str, WrittenValue], refusals: list[InvalidConfig]) -> None:
         chosen = {slot: each for slot, each in values.items() if each.source is not Source.DEFAULT}
         lowest: dict[str, WrittenValue] = {}
         if not any(name in chosen and chosen[name].value for name in ELSEWHERE):
             lowest = {name: WrittenValue(name, value, Source.DEFAULT) for name, value in ALONE.items()}
-        super()._fill({**lowest, **chosen})
+        super()._fill({**lowest, **chosen}, refusals)
 
     def _listener_keys(self) -> list[ListenerKey]:
         parsed = (self.parse_key(slot) for slot in self._written)
@@ -235,23 +287,25 @@ class BrokerSettings(
 
     # -- rules between settings --------------------------------------------------------------------------------------
 
-    def validate(self) -> None:
-        for group in (GroupSettings, TransactionSettings, GroupCoordinatorSettings):
-            group.validate(self)
-        self.topic_defaults()
-        self._check_ids()
-        self._check_generated_id()
-        self._check_truth()
-        self._check_quorum()
-        self._check_directories()
-        self._read_endpoints()
-        self._inter_broker_listener()
-        self.broker_networks  # noqa: B018 - raises for what is none
-        self._check_listener_keys()
-        self._refuse_false_protection()
-        self._refuse_unchecked_rights()
-        self._refuse_unused_encoder()
-        self._refuse_open_doors()
+    def rules(self) -> Iterator[Rule]:
+        yield from super().rules()
+        yield from (partial(self._read, name) for name in _READ)
+        yield self._check_ids
+        yield self._check_generated_id
+        yield self._check_truth
+        yield self._check_quorum
+        yield self._check_directories
+        yield self._check_listener_keys
+        yield self._refuse_false_protection
+        yield self._refuse_unchecked_rights
+        yield self._refuse_unused_encoder
+        yield self._refuse_open_doors
+        yield self._refuse_open_http
+
+    def _read(self, name: str) -> None:
+        """What is read out of texts raises InvalidSetting where it cannot be."""
+        if callable(value := getattr(self, name)):
+            value()
 
     def _check_ids(self) -> None:
         if self.node_id is not None and self.broker_id >= 0 and self.node_id != self.broker_id:
@@ -269,7 +323,7 @@ class BrokerSettings(
                 "zookeeper.connect and ottla.metadata.socket both say where the truth is; give one of them"
             )
 
-    def _check_quorum(self) -> None:
+    def _check_quorum(self) -> Iterator[str]:
         """A file of a node whose cluster is kept by other controllers would begin another cluster here."""
         roles = set(self.process_roles)
         instead = (
@@ -279,9 +333,9 @@ class BrokerSettings(
         if not self.is_alone or not roles:
             return
         if roles == {"controller"}:
-            raise InvalidSetting(f"process.roles=controller: this node only keeps the metadata of a cluster, {instead}")
-        if "controller" not in roles:
-            raise InvalidSetting(
+            yield f"process.roles=controller: this node only keeps the metadata of a cluster, {instead}"
+        elif "controller" not in roles:
+            yield (
                 f"process.roles={','.join(self.process_roles)}: the metadata of this broker's cluster is kept by other "
                 f"controllers, {instead}"
             )
@@ -290,76 +344,50 @@ class BrokerSettings(
             ("controller.quorum.bootstrap.servers", self.controller_quorum_bootstrap_servers),
         ):
             if len(nodes) > 1:
-                raise InvalidSetting(f"{name}={','.join(nodes)}: a quorum of {len(nodes)} controllers, {instead}")
+                yield f"{name}={','.join(nodes)}: a quorum of {len(nodes)} controllers, {instead}"
 
-    def _check_directories(self) -> None:
+    def _check_directories(self) -> Iterator[str]:
         directories = self.data_directories
         if not directories:
-            raise InvalidSetting("log.dirs is empty; name a directory for the data")
+            yield "log.dirs is empty; name a directory for the data"
         if len(set(directories)) < len(directories):
-            raise InvalidSetting(f"log.dirs names a directory twice: {', '.join(map(str, directories))}")
+            yield f"log.dirs names a directory twice: {', '.join(map(str, directories))}"
 
-    def _read_endpoints(self) -> None:
-        aside = {name.upper() for name in self.controller_listener_names}
+    @property
+    def _controller_names(self) -> set[str]:
+        return {name.upper() for name in self.controller_listener_names}
+
+    @property
+    def _protocols(self) -> dict[str, SecurityProtocol]:
         protocols = dict(parse_protocol_map(self.listener_security_protocol_map))
-        for name in aside:
+        for name in self._controller_names:
             protocols.setdefault(name, "PLAINTEXT")
-        listeners = parse_listeners("listeners", self.listeners, protocols)
-        endpoints = tuple(each for each in listeners if each.name not in aside)
-        if not endpoints:
-            raise InvalidSetting("every listener is named in controller.listener.names; a broker needs one for clients")
-        self.__dict__["endpoints"] = endpoints
-        self.__dict__["advertised_endpoints"] = self._read_advertised(endpoints, aside, protocols)
+        return protocols
 
-    def _read_advertised(
-        self, endpoints: tuple[Endpoint, ...], aside: set[str], protocols: Mapping[str, SecurityProtocol]
-    ) -> tuple[Endpoint, ...]:
-        if not self.advertised_listeners:
-            _refuse_unadvertisable(endpoints)
-            return endpoints
-        found = parse_listeners("advertised.listeners", self.advertised_listeners, protocols)
-        names = {each.name for each in endpoints}
-        for each in found:
-            if each.name not in names | aside:
-                raise InvalidSetting(
-                    f"advertised.listeners has {each}, but listeners has no {each.name}: it has "
-                    f"{', '.join(map(str, endpoints))}"
-                )
-        return tuple(each for each in found if each.name in names)
-
-    def _inter_broker_listener(self) -> Endpoint:
-        by_name = {each.name: each for each in self.advertised_endpoints}
-        name = self.inter_broker_listener_name
-        if name is not None and "security.inter.broker.protocol" in self._written:
-            raise InvalidSetting("give inter.broker.listener.name or security.inter.broker.protocol, not both")
-        wanted = self.security_inter_broker_protocol if name is None else name.upper()
-        if wanted in by_name:
-            return by_name[wanted]
-        # A broker of its own talks to no other, so any name will do unless somebody asked for one.
-        if name is None and self.is_alone and self.advertised_endpoints:
-            return self.advertised_endpoints[0]
-        raise InvalidSetting(
-            f"other brokers are to use the listener {wanted}, but clients are told of {', '.join(by_name) or 'none'}; "
-            "set inter.broker.listener.name to one of them"
-        )
-
-    def _check_listener_keys(self) -> None:
+    def _check_listener_keys(self) -> Iterator[str]:
         names = {text.partition("://")[0].strip().upper() for text in self.listeners}
         for key in self._listener_keys():
             written = self._written[key.text]
             if key.listener not in names:
-                raise InvalidSetting(f"{written.key}: there is no listener {key.listener}; there is {', '.join(names)}")
-            self._declared[key.setting].accept(written.value, written.key)
+                yield f"{written.key}: there is no listener {key.listener}; there is {', '.join(names)}"
+            else:
+                yield from self._wrong_value(key, written)
 
-    def _refuse_false_protection(self) -> None:
+    def _wrong_value(self, key: ListenerKey, written: WrittenValue) -> Iterator[str]:
+        try:
+            self._declared[key.setting].accept(written.value, written.key)
+        except InvalidSetting as refusal:
+            yield refusal.brief
+
+    def _refuse_false_protection(self) -> Iterator[str]:
         """What would seem to protect somebody and has no effect must not be set."""
         marked = (each for each in self._declared.values() if each.no_effect is not None)
-        plain = [(each.name, each, getattr(self, each.attribute)) for each in marked]
+        plain = [(each.name, each, self.__dict__.get(each.attribute, each.default)) for each in marked]
         keys = [(key.text, self._declared[key.setting], self._written[key.text].value) for key in self._listener_keys()]
         for name, declared, value in (*plain, *keys):
             mark = declared.no_effect
             if mark is not None and mark.kind == "protection" and not declared.is_default(value):
-                raise InvalidSetting(f"{name} would protect nobody: {mark.sentence}")
+                yield f"{name} would protect nobody: {mark.sentence}"
 
     def _refuse_unchecked_rights(self) -> None:
         """Super users mean something to an authorizer, and to brokers that know each other by name."""
@@ -371,7 +399,7 @@ class BrokerSettings(
                 f"set authorizer.class.name, for example to {AUTHORIZERS[-1]}"
             )
 
-    def _refuse_unused_encoder(self) -> None:
+    def _refuse_unused_encoder(self) -> Iterator[str]:
         """Only what ZooKeeper keeps is encrypted."""
         if self.zookeeper_connect:
             return
@@ -379,27 +407,31 @@ class BrokerSettings(
             if not each.name.startswith("password.encoder."):
                 continue
             if not each.is_default(getattr(self, each.attribute)):
-                raise InvalidSetting(
+                yield (
                     f"{each.name} would protect nobody: without ZooKeeper, secrets that are set while running are kept "
                     "in the data directory as they are; remove it, and let only the broker read that directory"
                 )
 
-    def _refuse_open_doors(self) -> None:
+    def _refuse_open_doors(self) -> Iterator[str]:
         if self.ottla_allow_insecure_listeners:
             return
         for each in self.endpoints:
             if not each.is_loopback and (danger := self._danger(each)):
-                raise InvalidSetting(
+                yield (
                     f"the listener {each} can be reached from other machines and {danger}. Use SASL_SSL, or SSL with "
                     "ssl.client.auth=required, or listen on 127.0.0.1; or, if your network is the lock, set "
                     "ottla.allow.insecure.listeners=true (--insecure)"
                 )
+
+    def _refuse_open_http(self) -> Iterator[str]:
+        if self.ottla_allow_insecure_listeners:
+            return
         for name, address in (
             ("ottla.admin.listener", self.admin_address),
             ("ottla.schema.registry.listener", self.schema_registry_address),
         ):
             if address is not None and not is_loopback(address[0]):
-                raise InvalidSetting(
+                yield (
                     f"{name}={self.written_value(name)!r} can be reached from other machines and asks for no login; "
                     "use 127.0.0.1, or set ottla.allow.insecure.listeners=true"
                 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from ottla.errors import UnknownSetting
@@ -36,10 +35,7 @@ _BY_NAME: Final = {
 }
 
 
-def explain(error: UnknownSetting, keys: Iterable[str]) -> UnknownSetting:
-    """The error, with a better sentence when one of the keys is known to be something else."""
-    for key in keys:
-        reason = _BY_NAME.get(key) or next((why for start, why in _BY_PREFIX.items() if key.startswith(start)), None)
-        if reason is not None:
-            return UnknownSetting(f"{key!r}: {reason}")
-    return error
+def explain(error: UnknownSetting, key: str) -> UnknownSetting:
+    """The error, with a better sentence when the key is known to be something else."""
+    reason = _BY_NAME.get(key) or next((why for start, why in _BY_PREFIX.items() if key.startswith(start)), None)
+    return error if reason is None else UnknownSetting(f"{key!r}: {reason}")

@@ -484,7 +484,7 @@ def _reason(error: OSError) -> str:
 def read_settings(options: argparse.Namespace, environment: Mapping[str, str]) -> tuple[BrokerSettings, list[str]]:
     """The settings of all sources, and what to warn of."""
     from ottla.broker.settings import BrokerSettings
-    from ottla.errors import InvalidConfig
+    from ottla.errors import InvalidConfig, InvalidSettings, each_refusal
 
     if options.secure and options.insecure:
         raise Failure("--secure and --insecure contradict each other. Leave out the one or the other.")
@@ -504,8 +504,15 @@ def read_settings(options: argparse.Namespace, environment: Mapping[str, str]) -
             return layered(file, *stronger), notes
         return BrokerSettings.layered(file, *stronger), notes
     except InvalidConfig as error:
-        lines = _lines_named(error, options.config, {key for layer in stronger for key in layer}) if file else ""
-        raise type(error)(f"{error.detail}{lines}") from None
+        if not file:
+            raise
+        elsewhere = {key for layer in stronger for key in layer}
+        raise InvalidSettings.of(
+            [
+                type(each)(f"{each.detail}{_lines_named(each, options.config, elsewhere)}")
+                for each in each_refusal(error)
+            ]
+        ) from None
 
 
 def _lines_named(error: InvalidConfig, path: Path, elsewhere: Collection[str]) -> str:
