@@ -1,13 +1,14 @@
 """One bit rots, in every kind of file a broker keeps: nobody reads a wrong value, and what has a good copy is repaired.
 
-    24 places x {rots while the broker is stopped, after a kill, while it runs} x {one copy of three, the only copy}
+    24 places x {rots while the broker is stopped, after a kill, while it runs} x {one copy, all, the only copy}
 
 1. `one copy`: three brokers, the bit rots at the one that leads. Everything that was written is read, committed offsets
    are what they were, all replicas are in sync, and their logs are equal byte for byte in the end.
 2. `only copy`: a broker of its own. It starts; what it returns is what was written at that offset, or an error; only
    what shares a batch with the rotten bit may be lost, and no offset is given out twice.
-3. The bit is chosen so that the file still makes sense where that is possible: a digit becomes another digit.
-4. Metadata of the whole broker is not one topic's sake: there a refusal to start, with the file named, is right.
+3. `all copies`: three brokers, and the same bit rots at each of them: as with the only copy, and all of them start.
+4. The bit is chosen so that the file still makes sense where that is possible: a digit becomes another digit.
+5. Metadata of the whole broker is not one topic's sake: there a refusal to start, with the file named, is right.
 """
 
 from __future__ import annotations
@@ -186,26 +187,27 @@ async def _transact(cluster: FaultyCluster, *, numbers: range = range(8)) -> dic
     return committed
 
 
-async def _rot(cluster: FaultyCluster, place: Place, when: str) -> int:
-    """Let the bit rot at the broker that leads; which one that is."""
+async def _rot(cluster: FaultyCluster, place: Place, when: str, *, everywhere: bool) -> list[int]:
+    """Let the bit rot at the broker that leads, or at all of them; which ones these are."""
     simulated = cluster._cluster
     copies = simulated.replicas(place.topic or ORDERS, 0)
-    leader = next(iter(copies.values())).leader_id
-    log = copies[leader].log
-    disk = simulated.seats[leader].machine.disk.files
-    if when == "running":
-        disk.flip_bit(*_at(place, log, disk))
-        return leader
+    hit = sorted(copies) if everywhere else [next(iter(copies.values())).leader_id]
+    logs = {number: copies[number].log for number in hit}
+    disks = {number: simulated.seats[number].machine.disk.files for number in hit}
+    if when == "stopped":
+        for number in hit:
+            await simulated.stop(number)
+        logs = {number: _Closed(logs[number], disks[number]) for number in hit}
+    spots = {number: _at(place, logs[number], disks[number]) for number in hit}
     if when == "killed":
-        spot = _at(place, log, disk)
-        cluster.kill(leader)
-    else:
-        spot = None
-        await simulated.stop(leader)
-        spot = _at(place, _Closed(log, disk), disk)
-    disk.flip_bit(*spot)
-    cluster.restart(leader)
-    return leader
+        for number in hit:
+            cluster.kill(number)
+    for number in hit:
+        disks[number].flip_bit(*spots[number])
+    if when != "running":
+        for number in hit:
+            cluster.restart(number)
+    return hit
 
 
 class _Closed:
@@ -271,11 +273,11 @@ async def _read(cluster: FaultyCluster, topic: str, end: int, **settings: Any) -
     return found
 
 
-async def _judge_reading(cluster: FaultyCluster, written: Written, place: Place, *, only_copy: bool) -> set[int]:
+async def _judge_reading(cluster: FaultyCluster, written: Written, place: Place, *, no_good: bool) -> set[int]:
     """At most the batch that rotted is missing; the offsets of orders that are."""
     missing = await _judge_values(cluster, written)
     for topic, offsets in missing.items():
-        allowed = 1 if only_copy and place.loses and place.topic == topic else 0
+        allowed = 1 if no_good and place.loses and place.topic == topic else 0
         assert len(offsets) <= allowed, f"{topic}: {sorted(offsets)} cannot be read"
     return missing[ORDERS]
 
@@ -305,46 +307,50 @@ async def _judge_lookups(cluster: FaultyCluster, written: Written, *, lost: set[
             assert found == offset or offset in lost, f"{time_ms} is at {offset}, answered was {found}"
 
 
-async def _judge_group(cluster: FaultyCluster, written: Written, place: Place, *, only_copy: bool) -> None:
+async def _judge_group(cluster: FaultyCluster, written: Written, place: Place, *, no_good: bool) -> None:
     async with cluster.admin() as admin:
         found = await admin.list_consumer_group_offsets("readers")
     offsets = [committed.offset for committed in found.values() if committed is not None]
-    may_be_lost = only_copy and place.topic == OFFSETS
+    may_be_lost = no_good and place.topic == OFFSETS
     assert offsets == [written.group_offset] or (may_be_lost and all(o <= written.group_offset for o in offsets))
 
 
-async def _judge_writing(cluster: FaultyCluster, written: Written, place: Place, *, only_copy: bool) -> None:
+async def _judge_writing(cluster: FaultyCluster, written: Written, place: Place, *, no_good: bool) -> None:
     async with cluster.producer(linger_ms=0) as producer:
         sent = await producer.send_and_wait(ORDERS, b"afterwards")
         assert sent.offset >= written.orders_end, "an offset was given out twice"
-    if only_copy and place.topic == TRANSACTIONS:
+    if no_good and place.topic == TRANSACTIONS:
         return  # its transactional ids have no coordinator: decision 0150
     more = await asyncio.wait_for(_transact(cluster, numbers=range(100, 102)), 120)
     assert not more.keys() & written.committed.keys(), "an offset was given out twice"
 
 
-def _run(place: Place, when: str, brokers: int) -> None:
-    only_copy = brokers == 1
+def _run(place: Place, when: str, copies: str) -> None:
+    no_good = copies != ONE
 
     async def scenario(cluster: FaultyCluster) -> None:
         simulated = cluster._cluster
         written = await _write(cluster)
         await asyncio.sleep(CHECKPOINTED_S)
-        leader = await _rot(cluster, place, when)
-        if not await _is_up(cluster, leader):
-            assert place.may_refuse, simulated.deaths[-1]
-            assert "/data" in simulated.deaths[-1], f"which file it is must be said: {simulated.deaths[-1]}"
-            return
-        await _judge_values(cluster, written)  # also before anybody has found out what rotted
-        await (asyncio.sleep(FOUND_S) if only_copy else _heal(cluster))
-        lost = await _judge_reading(cluster, written, place, only_copy=only_copy)
+        for number in await _rot(cluster, place, when, everywhere=copies != ONE):
+            if not await _is_up(cluster, number):
+                assert place.may_refuse, simulated.deaths[-1]
+                assert "/data" in simulated.deaths[-1], f"which file it is must be said: {simulated.deaths[-1]}"
+                return
+        if copies == ALL:
+            await _heal(cluster)  # all were away: nobody can be asked before
+        await _judge_values(cluster, written)  # with one copy also before anybody has found out what rotted
+        await (asyncio.sleep(FOUND_S) if copies == ONLY else _heal(cluster))
+        lost = await _judge_reading(cluster, written, place, no_good=no_good)
         await _judge_lookups(cluster, written, lost=lost)
-        await _judge_group(cluster, written, place, only_copy=only_copy)
-        await _judge_writing(cluster, written, place, only_copy=only_copy)
-        if not only_copy:
+        await _judge_group(cluster, written, place, no_good=no_good)
+        await _judge_writing(cluster, written, place, no_good=no_good)
+        if copies == ONE:
             await _judge_copies(cluster)
+        if copies == ALL:
+            await _heal(cluster)  # nobody is left out of sync
 
-    FaultyCluster(seed=27, brokers=brokers, settings=SETTINGS).run(scenario)
+    FaultyCluster(seed=27, brokers=1 if copies == ONLY else 3, settings=SETTINGS).run(scenario)
 
 
 async def _is_up(cluster: FaultyCluster, number: int) -> bool:
@@ -370,19 +376,19 @@ async def _judge_copies(cluster: FaultyCluster) -> None:
         assert not server.broker.corruption.found, f"broker {number} still has damage"
 
 
-WAYS = [(when, brokers) for when in ("stopped", "killed", "running") for brokers in (3, 1)]
+ONE, ALL, ONLY = "one copy", "all copies", "only copy"
+WAYS = [(when, copies) for when in ("stopped", "killed", "running") for copies in (ONE, ALL, ONLY)]
 
 
 def _cases() -> Iterator[Any]:
     """All of them; every place has one way that is not long, another one than its neighbours."""
     for number, place in enumerate(PLACES):
-        ways = [way for way in WAYS if place.topic is not None or way[1] == 1]  # three have their metadata elsewhere
-        for when, brokers in ways:
-            marks = () if (when, brokers) == ways[number % len(ways)] else (pytest.mark.long,)
-            copies = "one copy" if brokers == 3 else "only copy"
-            yield pytest.param(place, when, brokers, id=f"{place.name}-{when}-{copies}", marks=marks)
+        ways = [way for way in WAYS if place.topic is not None or way[1] == ONLY]  # three have their metadata elsewhere
+        for when, copies in ways:
+            marks = () if (when, copies) == ways[number % len(ways)] else (pytest.mark.long,)
+            yield pytest.param(place, when, copies, id=f"{place.name}-{when}-{copies}", marks=marks)
 
 
-@pytest.mark.parametrize(("place", "when", "brokers"), list(_cases()))
-def test_a_bit_that_rots_gives_nobody_a_wrong_value(place: Place, when: str, brokers: int) -> None:
-    _run(place, when, brokers)
+@pytest.mark.parametrize(("place", "when", "copies"), list(_cases()))
+def test_a_bit_that_rots_gives_nobody_a_wrong_value(place: Place, when: str, copies: str) -> None:
+    _run(place, when, copies)

@@ -26,7 +26,8 @@ metric.reporters={PLUG_IN}
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 share.coordinator.state.topic.num.partitions=2
-"""
+log.retention.ms=-1
+"""  # the records of the probes are of 2023: half a minute after its start Kafka would delete them
 OTHERWISE = {
     # Kafka has no word of its own for these: something in it fails.
     ("sessions", "no group"): "INVALID_REQUEST",

@@ -8,7 +8,8 @@
    True is returned then: a coordinator serves nothing from this copy until it is repaired, and is loaded again then.
 3. A coordinator's partition that cannot be repaired in ATTEMPTS is given away: it goes offline on this broker, as it
    does when its disk has failed, and the controller elects another leader. Partitions of users' topics go on being
-   served, without what is damaged.
+   served, without what is damaged. Where every replica in sync has damaged records there, nobody would lead better: the
+   coordinator goes on as with the only copy, and the repair is tried again with every pass.
 4. The only copy goes on being served; what that means is for who reads it (decision 0150).
 """
 
@@ -42,6 +43,7 @@ class Found(NamedTuple):
     file: Path
     offset: int
     error: str
+    is_lost: bool = False  # no replica in sync has it
 
 
 class Corruption:
@@ -49,6 +51,7 @@ class Corruption:
         self._broker = broker
         self._pool = pool
         self._waiting: dict[TopicPartition, Partition] = {}
+        self._lost: dict[TopicPartition, set[tuple[Path, int]]] = {}  # no replica in sync has it
         self._is_repairing = False
         self.found: dict[TopicPartition, dict[tuple[Path, int], Found]] = {}
         self.repaired_segments = 0
@@ -57,14 +60,16 @@ class Corruption:
         """Returns whether it is about to be repaired. `consequence` is what it means for users when it cannot be."""
         name = partition.name
         known = self.found.setdefault(name, {})
-        is_new = (file, offset) not in known
-        known[file, offset] = Found(file, offset, error)
-        can_repair = partition.offline is None and bool(self._copies(partition))
+        is_lost = (file, offset) in self._lost.get(name, ())
+        before = known.get((file, offset))
+        is_new = before is None or before.is_lost != is_lost
+        known[file, offset] = Found(file, offset, error, is_lost)
+        can_repair = partition.offline is None and bool(self._copies(partition)) and not is_lost
         if is_new:
             what = (
                 "it is fetched again from another replica in sync"
                 if can_repair
-                else consequence or "there is no other copy in sync; the rest is served"
+                else consequence or "there is no good copy in sync; the rest is served"
             )
             log.error(
                 "%s cannot be read at offset %d of %s: %s. %s", name, offset, file, error, what[:1].upper() + what[1:]
@@ -90,6 +95,7 @@ class Corruption:
         """The partition is gone from here, or its log is sound again."""
         self.found.pop(name, None)
         self._waiting.pop(name, None)
+        self._lost.pop(name, None)
 
     # -- repair --------------------------------------------------------------------------------------------------------
 
@@ -162,15 +168,27 @@ class Corruption:
 
     def _repaired(self, partition: Partition) -> None:
         self.found.pop(partition.name, None)
+        self._lost.pop(partition.name, None)
         coordinator = self._broker.coordinators.of_topic(partition.name.topic)
         if coordinator is not None and partition.is_leader and self._is_here(partition):
             coordinator.load(partition)
 
     def _give_up(self, partition: Partition, refusal: OttlaError | None) -> None:
-        log.error("%s could not be repaired from another replica: %s", partition.name, refusal)
-        is_coordinated = self._broker.coordinators.of_topic(partition.name.topic) is not None
-        if is_coordinated and partition.is_leader and self._copies(partition):
-            error = KafkaStorageError(f"{partition.name} is rotten and could not be repaired: {refusal}")
+        from ottla.broker.replication.repair import NoGoodCopy
+
+        name, known = partition.name, set(self.found.get(partition.name, ()))
+        if isinstance(refusal, NoGoodCopy):
+            if known == self._lost.get(name):
+                return  # it has been said
+            self._lost[name] = known
+        log.error("%s could not be repaired from another replica: %s", name, refusal)
+        coordinator = self._broker.coordinators.of_topic(name.topic)
+        if coordinator is None or not partition.is_leader or not self._copies(partition):
+            return
+        if isinstance(refusal, NoGoodCopy):
+            coordinator.load(partition)
+        else:
+            error = KafkaStorageError(f"{name} is rotten and could not be repaired: {refusal}")
             self._broker.take_offline(partition, error)
 
     async def off_loop(self, work: Callable[[], None]) -> None:

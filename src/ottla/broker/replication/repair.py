@@ -8,7 +8,8 @@
    record that is sound is fetched, no replica leaves the in-sync set, and the leader stays where it is: it is a matter
    of milliseconds, in which only the damaged offsets are refused.
 3. A segment that is still appended to is rolled first.
-4. The next replica is asked when one does not answer, has the offsets no more, or sends what does not fit.
+4. The next replica is asked when one does not answer, has the offsets no more, or sends what does not fit. Where all
+   of them answer, and what each has there is damaged too, NoGoodCopy says so.
 5. A compacted log gets nothing back that was removed from it: where a tombstone is gone here, the other copy may still
    have both it and the record before it. So what the other copy has behind the stretch, up to where this log is
    compacted, is read as the cleaner reads it, and only the last record of a key comes over.
@@ -22,7 +23,7 @@ from typing import Final
 
 from ottla.broker.replication.partition import Partition
 from ottla.cluster.model import NO_LEADER
-from ottla.errors import KafkaStorageError, OttlaError
+from ottla.errors import CorruptMessage, KafkaStorageError, OttlaError
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from ottla.protocol.schema import Message
 from ottla.records import scan
@@ -48,6 +49,10 @@ KEYS_LOAD: Final = 0.9
 
 AskBroker = Callable[[int, Message], Awaitable[Message]]
 OffLoop = Callable[[Callable[[], None]], Awaitable[None]]
+
+
+class NoGoodCopy(RepairRefused):
+    """The records are damaged on every replica in sync. They are lost unless a backup has them; the rest is served."""
 
 
 def other_copies(partition: Partition, broker_id: int) -> list[int]:
@@ -91,8 +96,8 @@ async def repair_segment(
     compacted_up_to: int = 0,
 ) -> Removed:
     """Put sound records in the place of damaged ones; returns the files to be removed. RepairRefused when no replica
-    could help."""
-    refusals: list[str] = []
+    could help, NoGoodCopy when none ever will."""
+    refusals: list[OttlaError] = []
     for broker_id in copies:
         try:
             copy = _Copy(partition, broker_id, ask, now_ms(), compacted_up_to)
@@ -100,8 +105,11 @@ async def repair_segment(
         except KafkaStorageError:
             raise  # our own disk
         except OttlaError as error:
-            refusals.append(f"broker {broker_id}: {error}")
-    raise RepairRefused("; ".join(refusals) or "no other replica is in sync")
+            refusals.append(error)
+    said = "; ".join(f"broker {broker_id}: {error}" for broker_id, error in zip(copies, refusals, strict=True))
+    if refusals and all(isinstance(error, CorruptMessage) for error in refusals):
+        raise NoGoodCopy(said)
+    raise RepairRefused(said or "no other replica is in sync")
 
 
 async def _repair_from(
@@ -206,6 +214,8 @@ class _Copy:
         assert isinstance(response, FetchResponse)
         found = response.responses[0].partitions[0] if response.responses else None
         code = response.error_code if found is None else found.error_code
+        if code == CorruptMessage.code:
+            raise CorruptMessage("it cannot read its own copy there either")
         if found is None or code:
             raise RepairRefused(f"it answers with error {code}")
         return found

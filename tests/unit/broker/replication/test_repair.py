@@ -36,8 +36,8 @@ async def written(cluster, topic, **configs):
     await cluster.healed()
 
 
-async def read_all(cluster, topic):
-    async with cluster.consumer(topic, auto_offset_reset="earliest", group_id="readers") as consumer:
+async def read_all(cluster, topic, group="readers"):
+    async with cluster.consumer(topic, auto_offset_reset="earliest", group_id=group) as consumer:
         records = aiter(consumer)
         values = [(await anext(records)).value for _ in range(RECORDS)]
         await consumer.commit()
@@ -203,3 +203,30 @@ def test_a_restart_looks_first_at_what_was_damaged():
         assert damaged(cluster)[0]
 
     FaultyCluster(seed=7, brokers=1, settings={"ottla.verify.interval.ms": 3_600_000}).run(scenario)
+
+
+def test_where_all_copies_of_committed_offsets_rotted_the_group_goes_on_and_all_stay_in_sync(caplog):
+    """Each leader in turn gave up a partition that nobody could repair: two of three brokers took it offline."""
+
+    async def scenario(cluster):
+        await written(cluster, "orders")
+        await read_all(cluster, "orders")
+        await asyncio.sleep(130)  # recovery points are written down: what rots is no end that a kill tore
+        for number, copy in cluster._cluster.replicas("__consumer_offsets", 0).items():
+            segment = copy.log.segments.first
+            flip(cluster, number, (segment.path, 8 * (segment.size_bytes - 30) + 5))
+        leader = cluster._cluster.replicas("__consumer_offsets", 0)[0].leader_id
+        cluster.kill(leader)
+        cluster.restart(leader)
+        await cluster.healed()
+        await asyncio.wait_for(cluster._cluster.coordinators_in_sync(), 300)
+        await asyncio.sleep(30)
+        copies = cluster._cluster.replicas("__consumer_offsets", 0)
+        assert [copy.offline for copy in copies.values()] == [None] * 3
+        assert set(copies[copies[0].leader_id].state.isr) == {0, 1, 2}
+        assert await read_all(cluster, "orders", "others") == [b"%05d" % number * 40 for number in range(RECORDS)]
+        told = [record.message for record in caplog.records if "are passed over" in record.message]
+        assert len(told) == 1, "what it means is said, once"
+
+    settings = SETTINGS | {"offsets.topic.num.partitions": 1}
+    FaultyCluster(seed=8, settings=settings).run(scenario)
