@@ -16,13 +16,12 @@ from ottla.spark.pipelines.operations import Flow
 from ottla.spark.pipelines.plan import Plan
 from ottla.spark.pipelines.storage import Storage
 from ottla.spark.pipelines.topics import topic_reads
+from ottla.spark.pipelines.watching import Positions
 from ottla.spark.source.bounds import starting_positions
 from ottla.spark.source.options import SourceOptions
 from ottla.spark.source.survey import begin_with
 from ottla.spark.source.topic_positions import TopicPositions
 from ottla.values import TopicPartition
-
-Positions = Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -128,6 +129,21 @@ class Target:
     partition_by: tuple[str, ...] = ()
     mode: str = "append"
     batch: Batch | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A consumer group that shows how far the flows are that read a source; `options` are the source's."""
+
+    name: str
+    flows: tuple[str, ...]
+    options: Mapping[str, str]
+
+    def has(self, topic: str) -> bool:
+        """Whether a topic is one of the source's."""
+        if "subscribe" in self.options:
+            return topic in self.options["subscribe"].split(",")
+        return re.fullmatch(self.options["subscribePattern"], topic) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +39,7 @@ from ottla.spark.pipelines.operations import (
     Count,
     Dataset,
     Flow,
+    Group,
     Operation,
     Query,
     Read,
@@ -66,6 +67,7 @@ class Plan:
     views: tuple[View, ...]
     flows: tuple[Flow, ...]
     settings: Mapping[str, str]
+    groups: tuple[Group, ...] = ()
 
 
 def make_plan(graph: Graph, directory: Path, servers: str) -> Plan:
@@ -89,7 +91,19 @@ class _Planner:
             views += made
             flows += letters
         storage = self._path(self._pipeline.storage)
-        return Plan(self._pipeline.name, storage, tuple(views), tuple(flows), dict(self._pipeline.spark))
+        groups = tuple(self._groups(flows))
+        return Plan(self._pipeline.name, storage, tuple(views), tuple(flows), dict(self._pipeline.spark), groups)
+
+    def _groups(self, flows: Sequence[Flow]) -> Iterator[Group]:
+        """A group shows all flows that read its source: several sources may have one group."""
+        for name, source in self._pipeline.sources.items():
+            if source.group is not None and not source.is_static:
+                readers = [
+                    flow for flow in flows if name in self._graph.sources_of(flow.dead_letters_of or flow.dataset)
+                ]
+                if readers:
+                    options = self._topic(source, with_headers=False).options
+                    yield Group(source.group, tuple(flow.name for flow in readers), options)
 
     # --- sources ------------------------------------------------------------------------------------------------------
 
@@ -121,8 +135,6 @@ class _Planner:
         if is_decoded(source):
             options |= source_options(source, self._pipeline, self._directory)
             options["badRecords"] = "fail" if self._bad_records(source) == "fail" else "null"
-        if source.group is not None and not source.is_static:
-            options["commitGroupId"] = source.group
         return Read(TOPICS, {**options, **source.options}, stream=not source.is_static)
 
     def _rules_of_topic(self, name: str, source: Source) -> Rules:

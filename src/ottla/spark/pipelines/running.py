@@ -11,8 +11,8 @@ Loading and planning need neither Spark nor a broker. `is_over` is asked twice a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +25,7 @@ from ottla.spark.pipelines.faults import Lines, PipelineWrong
 from ottla.spark.pipelines.file_logs import refuse_foreign_directories
 from ottla.spark.pipelines.frames import view_frame
 from ottla.spark.pipelines.graph import Graph
+from ottla.spark.pipelines.group_progress import groups_shown
 from ottla.spark.pipelines.parameters import Chosen, answering
 from ottla.spark.pipelines.plan import Plan, make_plan
 from ottla.spark.pipelines.streaming import Queries, is_for_pipelines
@@ -118,8 +119,7 @@ def dry_run(plan: Plan, spark: SparkSession) -> dict[str, str]:
 def run_triggered(plan: Plan, spark: SparkSession, watch: Watch, is_over: Callable[[float], bool]) -> None:
     """Work off what is there now, and end."""
     refuse_foreign_directories(plan)
-    listener = _listening(spark, watch)
-    try:
+    with groups_shown(plan, watch.on_positions), _listened(spark, watch):
         theirs = tuple(flow for flow in plan.flows if is_for_pipelines(flow.target))
         if theirs:
             run_once(plan, spark, flows=theirs, on_event=lambda event: _note(watch, event))
@@ -127,8 +127,6 @@ def run_triggered(plan: Plan, spark: SparkSession, watch: Watch, is_over: Callab
         if ours:
             _run_queries(watch, Queries(plan, spark, ours, {"availableNow": True}, on_error=watch.note_error), is_over)
         watch.wait_for_ends(REPORTS_LIMIT_S)
-    finally:
-        _silence(spark, listener)
 
 
 def run_always(
@@ -136,14 +134,11 @@ def run_always(
 ) -> None:
     """Run until `is_over`; a batch begins as soon as the last is done, or every so often."""
     refuse_foreign_directories(plan)
-    listener = _listening(spark, watch)
-    try:
+    with groups_shown(plan, watch.on_positions), _listened(spark, watch):
         trigger = {"processingTime": every or "0 seconds"}
         queries = Queries(plan, spark, plan.flows, trigger, on_error=watch.note_error)
         _run_queries(watch, queries, is_over)
         watch.wait_for_ends(REPORTS_LIMIT_S)
-    finally:
-        _silence(spark, listener)
 
 
 def _run_queries(watch: Watch, queries: Queries, is_over: Callable[[float], bool]) -> None:
@@ -166,11 +161,13 @@ def _note(watch: Watch, event: Event) -> None:
             watch.note_error(event.flow, event.error)
 
 
-def _listening(spark: SparkSession, watch: Watch) -> Any:
-    """Spark reports every batch to the watch."""
+@contextmanager
+def _listened(spark: SparkSession, watch: Watch) -> Iterator[None]:
+    """While this is open Spark reports every batch to the watch."""
+    from pyspark.errors import PySparkException
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
-    from ottla.spark.source.lag import lag_of
+    from ottla.spark.source.lag import ends_of, lag_of
 
     class Listener(StreamingQueryListener):
         def onQueryStarted(self, event: Any) -> None:  # noqa: N802
@@ -178,7 +175,7 @@ def _listening(spark: SparkSession, watch: Watch) -> Any:
 
         def onQueryProgress(self, event: Any) -> None:  # noqa: N802
             lag = lag_of(event.progress)
-            watch.note(json.loads(event.progress.json), None if lag is None else lag.total)
+            watch.note(json.loads(event.progress.json), None if lag is None else lag.total, ends_of(event.progress))
 
         def onQueryIdle(self, event: Any) -> None:  # noqa: N802
             return
@@ -188,14 +185,11 @@ def _listening(spark: SparkSession, watch: Watch) -> Any:
 
     listener = Listener()
     spark.streams.addListener(listener)
-    return listener
-
-
-def _silence(spark: SparkSession, listener: Any) -> None:
-    from pyspark.errors import PySparkException
-
-    with suppress(PySparkException):
-        spark.streams.removeListener(listener)
+    try:
+        yield
+    finally:
+        with suppress(PySparkException):
+            spark.streams.removeListener(listener)
 
 
 __all__ = ["Loaded", "PipelineFailed", "dry_run", "find_file", "load", "run_always", "run_triggered"]

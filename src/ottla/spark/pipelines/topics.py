@@ -51,21 +51,21 @@ def wanted_topics(plan: Plan, graph: Graph) -> list[ClusterTopics]:
     for _, read in topic_reads(plan):
         if "subscribe" in read.options:
             parsed = SourceOptions.parse(read.options, streaming=read.stream)
-            settings = _asking(plan, parsed.client_settings("admin"))
+            settings = asking(plan, parsed.client_settings("admin"))
             cluster = clusters.setdefault(str(settings[SERVERS]), ClusterTopics(settings))
             cluster.read.update(read.options["subscribe"].split(","))
     made = {topic.name: topic for topic in _new_topics(graph)}
     for flow in plan.flows:
         if flow.target.format == TOPICS:
             options = SinkOptions.parse(flow.target.options, streaming=True)
-            settings = _asking(plan, options.client_settings("admin"))
+            settings = asking(plan, options.client_settings("admin"))
             cluster = clusters.setdefault(str(settings[SERVERS]), ClusterTopics(settings))
             topic = flow.target.options["topic"]
             cluster.written[topic] = made.get(topic, NewTopic(topic))  # the options may name another one
     return list(clusters.values())
 
 
-def _asking(plan: Plan, settings: dict[str, object]) -> dict[str, object]:
+def asking(plan: Plan, settings: dict[str, object]) -> dict[str, object]:
     """How we ask a cluster. Spark is not started yet, so where its tasks will have a token we log in as who asks for
     it does."""
     servers = str(settings[SERVERS])

@@ -10,16 +10,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from ottla.light_dataclasses import dataclass, field
 from ottla.spark.pipelines.frames import OUT, RULES
 from ottla.spark.pipelines.operations import Count, Flow
 from ottla.spark.pipelines.plan import Plan
+from ottla.values import TopicPartition
 
 ROWS = ".rows"
+Positions: TypeAlias = Mapping[TopicPartition, int]
+NOWHERE: Positions = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -69,7 +73,12 @@ class Watch:
             for each in view.operations
             if isinstance(each, Count)
         }
+        self._on_positions: Callable[[str, Positions], None] = lambda flow, positions: None
         self.flows = {flow.name: FlowFigures(flow) for flow in plan.flows}
+
+    def on_positions(self, call: Callable[[str, Positions], None]) -> None:
+        """From now on this is called with where each flow is in its topics."""
+        self._on_positions = call
 
     def note_state(self, flow: str, state: str) -> None:
         """A flow has moved on."""
@@ -77,8 +86,9 @@ class Watch:
             if flow in self.flows:
                 self.flows[flow].state = state.lower()
 
-    def note(self, progress: Mapping[str, Any], behind: int | None) -> None:
-        """One progress report of Spark, as JSON."""
+    def note(self, progress: Mapping[str, Any], behind: int | None, positions: Positions = NOWHERE) -> None:
+        """One progress report of Spark, as JSON; `positions` are those in its topics."""
+        self._on_positions(str(progress.get("name")), positions)
         with self._lock:
             figures = self.flows.get(str(progress.get("name")))
             if figures is None:

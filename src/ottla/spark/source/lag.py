@@ -19,6 +19,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from ottla.light_dataclasses import dataclass
 from ottla.spark.source.offsets import StreamOffset, UnreadableOffset
+from ottla.values import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,6 +53,16 @@ def lag_of(progress: Any) -> Lag | None:
     if not behind:
         return None
     return Lag(sum(behind), min(behind), max(behind), sum(behind) / len(behind))
+
+
+def ends_of(progress: Any) -> dict[TopicPartition, int]:
+    """Where a batch ended in all topics of a query; of two sources that read one partition the earlier place."""
+    ends: dict[TopicPartition, int] = {}
+    for source in progress.sources:
+        found = _offset(source.endOffset)
+        for partition, offset in found.positions.items() if found is not None else ():
+            ends[partition] = min(offset, ends.get(partition, offset))
+    return ends
 
 
 def _behind(source: Any) -> Iterator[int]:

@@ -49,7 +49,6 @@ def test_a_plain_topic_is_one_view_with_where_records_came_from():
             "subscribe": "a,b",
             "startingOffsets": "earliest",
             "isolationLevel": "read_committed",
-            "commitGroupId": "g",
             "x": "y",
         },
         stream=True,
