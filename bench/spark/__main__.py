@@ -18,7 +18,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.spark import parts, profile
+from bench.spark import parts, profile, realistic, triggered
 from bench.spark.both import Both
 from bench.walk.figures import Figure, markdown, table
 
@@ -29,8 +29,16 @@ PARTS = {
     "batches": parts.micro_batches,
     "phases": parts.phases,
 }
-ALONE = {"profile": profile.profile}
-"""Only when it is asked for: it changes the processes of the whole session."""
+ALONE = {"profile": profile.profile, "trigger": triggered.trigger, "endurance": triggered.endurance}
+"""Only when they are asked for: one changes the processes of the whole session, the others take minutes."""
+BY_CONNECT = {
+    "pipeline": realistic.pipeline,
+    "skew": realistic.skew,
+    "partitions": realistic.partitions,
+    "large": realistic.large,
+}
+"""Only when they are asked for: pipelines in a session of Spark Connect, each for minutes (realistic.py)."""
+NAMED = PARTS | ALONE | BY_CONNECT
 
 
 def main() -> int:
@@ -39,9 +47,7 @@ def main() -> int:
     parser.add_argument(
         "--rows", type=int, default=2_000_000, help="rows of the topic that is read (default 2,000,000)"
     )
-    parser.add_argument(
-        "--only", metavar="PART", choices=[*PARTS, *ALONE], help=f"one part: {', '.join([*PARTS, *ALONE])}"
-    )
+    parser.add_argument("--only", metavar="PART", choices=[*NAMED], help=f"one part: {', '.join(NAMED)}")
     parser.add_argument("--root", type=Path, help="where data is written (default: the system's temporary directory)")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print JSON")
@@ -50,10 +56,11 @@ def main() -> int:
 
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="ottla-spark-", dir=arguments.root) as directory:
-        if arguments.only in ALONE:
+        if arguments.only == "profile":
             profile.prepare(Path(directory))
-        with Both(Path(directory), arguments.rows, arguments.rounds) as both:
-            for name, part in (PARTS | ALONE).items():
+        by_connect = arguments.only in BY_CONNECT
+        with Both(Path(directory), arguments.rows, arguments.rounds, by_connect=by_connect) as both:
+            for name, part in NAMED.items():
                 if arguments.only == name or (arguments.only is None and name in PARTS):
                     figures += part(both)
     if arguments.json:

@@ -28,8 +28,9 @@ THEIRS: Final = "kafka"
 
 
 class Both:
-    def __init__(self, directory: Path, rows: int, rounds: int) -> None:
+    def __init__(self, directory: Path, rows: int, rounds: int, *, by_connect: bool = False) -> None:
         self.directory = directory
+        self._by_connect = by_connect
         self.rows = rows
         self.rounds = rounds
         self.why_alone: str | None = None
@@ -42,10 +43,11 @@ class Both:
         data = self.directory / "data"
         data.mkdir()
         broker = self._stack.enter_context(BrokerProcess(data))
+        self.broker_pid = broker.pid
         self.servers = f"127.0.0.1:{broker.port}"
-        self._fill()
+        if not self._by_connect:
+            self._fill()
         self.spark = self._session()
-        self._stack.callback(self.spark.stop)
         return self
 
     def __exit__(
@@ -72,9 +74,12 @@ class Both:
         reader = self.spark.read.format(side).option("kafka.bootstrap.servers", self.servers)
         return reader.option("subscribe", TOPIC).options(**options).load()
 
-    def new_topic(self) -> str:
+    def new_name(self) -> str:
         self._numbers += 1
-        name = f"out-{self._numbers}"
+        return f"out-{self._numbers}"
+
+    def new_topic(self) -> str:
+        name = self.new_name()
         with ottla.Admin(bootstrap_servers=self.servers) as admin:
             admin.create_topics([ottla.NewTopic(name, PARTITIONS, 1)])
         return name
@@ -96,13 +101,18 @@ class Both:
 
     def _session(self) -> SparkSession:
         from ottla.spark import session
+        from ottla.spark.pipelines.connecting import open_session
 
         settings = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "3g"}
         try:
             settings["spark.jars"] = ",".join(str(jar) for jar in find_jars("spark-4.3", "spark").glob("*.jar"))
         except JarsMissing as reason:
             self.why_alone = str(reason)
+        if self._by_connect:
+            log = self.directory / "spark.log"
+            return self._stack.enter_context(open_session("bench", master="local[2]", settings=settings, log=log))
         made = session("bench", master="local[2]", settings=settings)
+        self._stack.callback(made.stop)
         made.sparkContext.setLogLevel("ERROR")
         return made
 

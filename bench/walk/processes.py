@@ -85,6 +85,10 @@ class Child:
         return self._process.poll() is None
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def cpu_s(self) -> float:
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
