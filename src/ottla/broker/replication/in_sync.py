@@ -198,9 +198,12 @@ class InSync:
         self._update_counted()
 
     def update(self, isr: Iterable[int], leader_epoch: int, partition_epoch: int) -> bool:
-        """What the controller says is true; False when that is older than what we know."""
+        """What the controller says is true; False when that is older than what we know. What is no news leaves a
+        proposal on its way: both sets count until it is answered."""
         if leader_epoch != self._leader_epoch or partition_epoch < self.partition_epoch:
             return False
+        if partition_epoch == self.partition_epoch and self.isr == frozenset(isr):
+            return True
         self.isr = frozenset(isr)
         self.partition_epoch = partition_epoch
         self._joining -= self.isr

@@ -73,7 +73,11 @@ class Partition:
     # -- leadership ----------------------------------------------------------------------------------------------------
 
     def update_state(self, state: model.Partition, *, now_ms: float = 0) -> bool:
-        """The cluster's newest word about this partition; True when this broker became its leader by it."""
+        """The cluster's newest word about this partition; True when this broker became its leader by it. It is not the
+        newest when the controller has answered a proposal of ours, and the image is still on its way to that."""
+        known = self._state
+        if known is not None and known.leader_epoch == state.leader_epoch:
+            state = known if known.partition_epoch > state.partition_epoch else state
         before = self.leader_epoch if self.is_leader else None
         self._set_state(state)
         if self.is_leader:
@@ -105,6 +109,7 @@ class Partition:
             return False
         if not self.in_sync.update(isr, leader_epoch, partition_epoch):
             return False
+        self.in_sync.withdraw()
         self._state = replace(self._state, isr=tuple(isr), partition_epoch=partition_epoch)
         self.in_sync_count = len(isr)
         return True

@@ -103,6 +103,17 @@ def test_a_proposal_names_the_registrations_of_its_members(make):
     assert (proposal.leader_epoch, proposal.partition_epoch) == (3, 7)
 
 
+def test_what_is_no_news_leaves_a_proposal_on_its_way(make):
+    in_sync = make()
+    before = in_sync.isr
+    fetched(in_sync, 2, 10)
+    proposal = in_sync.expand(2, 0, anybody)
+    assert in_sync.update(before, 3, 7), "as an image is that changed something else of the topic"
+    assert in_sync.proposal is proposal, "the controller may have made it true already: both sets count"
+    assert in_sync.update(before, 3, 8)
+    assert in_sync.proposal is None
+
+
 def test_one_proposal_at_a_time(make):
     in_sync = make(isr=(0,))
     fetched(in_sync, 1, 10)
