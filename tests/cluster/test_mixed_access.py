@@ -25,7 +25,8 @@ if (REASON := missing()) is not None:
     pytest.skip(REASON, allow_module_level=True)
 
 from kazoo.client import KazooClient
-from tests.cluster.mixed_cluster import KAFKA, OTTLA, MixedCluster
+from tests.cluster.judging import KAFKA, OTTLA
+from tests.cluster.mixed_cluster import MixedCluster
 from tests.conformance.java_programs import jars_or_skip
 
 pytestmark = pytest.mark.long

@@ -30,7 +30,8 @@ from ottla.testing.zookeeper import missing
 if (REASON := missing()) is not None:
     pytest.skip(REASON, allow_module_level=True)
 
-from tests.cluster.mixed_cluster import KAFKA, OTTLA, MixedCluster
+from tests.cluster.judging import KAFKA, OTTLA
+from tests.cluster.mixed_cluster import MixedCluster
 from tests.cluster.test_mixed_tokens import created
 from tests.conformance.java_programs import jars_or_skip
 from tests.conformance.secure_broker import MODULE

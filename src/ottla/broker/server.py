@@ -7,6 +7,11 @@ and back: stop listening, answer who waits, flush, mark the directories as close
 what it had begun, so that the next one finds no lock. With zookeeper.connect, or a store passed as argument, the broker
 is a member of a cluster (joining.py): its store is shared, and it leaves in order before anything else stops. So it is
 with ottla.metadata.socket, behind which another process keeps the store.
+
+With process.roles=broker the truth is the metadata log of controllers, and a start has another order, Kafka's:
+
+    directories (formatted) → metadata log, followed up to what is committed → logs (recovery) → broker
+    → ports, closed → registration → partitions, coordinators → unfenced → ready
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack, ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -40,6 +46,7 @@ from ottla.cluster import model
 from ottla.cluster.changes import Change
 from ottla.cluster.config_layers import ConfigRules, TopicsInEffect
 from ottla.cluster.features import SUPPORTED, first_features
+from ottla.cluster.image import ClusterImage
 from ottla.cluster.store.embedded import FOLDER, EmbeddedStore, found_cluster_id
 from ottla.cluster.store.interface import MetadataStore, OwnStore, SharedStore
 from ottla.cluster.store.memory import MemoryStore
@@ -106,6 +113,7 @@ class Server:
         self._stack = AsyncExitStack()
         self._is_ready = False
         self._has_crashed = False
+        self._last_epoch: Callable[[], int] = lambda: -1  # of a broker under controllers; every directory keeps it
         self.broker: Broker
         self.listeners: Listeners
         self.info: ServerInfo
@@ -142,6 +150,10 @@ class Server:
         await self._stack.aclose()
 
     async def _start(self) -> ServerInfo:
+        return await (self._start_under_controllers() if self.settings.is_under_controllers else self._start_by_store())
+
+    async def _start_by_store(self) -> ServerInfo:
+        """A broker whose truth is a store: its own, or one that it shares with the others."""
         world, directories = self._world, self.settings.data_directories
         pool = self._make_pool()
         self._make_directories(directories)
@@ -151,25 +163,13 @@ class Server:
         broker_id = await self._broker_id(identity, shared, pool)
         own = EmbeddedStore(directories[0], cluster_id, files=world.files, first=self._first_changes(directories[0]))
         store: MetadataStore = shared or own
-        logs = self._open_logs(directories, cluster_id, broker_id, pool, store)
+        version = 1 if isinstance(store, EmbeddedStore) else 0
+        logs = self._make_logs(cluster_id, broker_id, store.load, meta_version=version)
+        self._load_logs(logs, pool)
         self._keep_users(store)
         self._served = SERVED_APIS if shared is None else CLUSTER_APIS
-        self.broker = Broker(
-            broker_id,
-            self.settings,
-            clock=world.clock,
-            image=store.load() if shared is None else MemoryStore(cluster_id).load(),
-            make_link=self._link_maker(own, shared, pool),
-            logs=logs,
-            pool=pool,
-            random=world.random,
-            registry=self.registry,
-            served_apis=self._served,
-            policies=self._policies,
-            directory_failed=lambda: see_failures(self.broker, logs, self._fail),
-            part_ended=self._fail,
-        )
-        self._stack.push_async_callback(self._quieten)
+        image = store.load() if shared is None else MemoryStore(cluster_id).load()
+        self._make_broker(broker_id, image, self._link_maker(own, shared, pool), logs, pool)
         gate = None if shared is None else await self._wait_until_free(shared, broker_id, pool)
         self.listeners = Listeners(
             self.broker,
@@ -196,6 +196,84 @@ class Server:
         if gate is not None:
             gate.open()
         return self._make_info(broker_id, cluster_id, endpoints)
+
+    async def _start_under_controllers(self) -> ServerInfo:
+        """A broker of a cluster whose truth is the metadata log of controllers."""
+        from ottla.broker.cluster.kraft import joining
+
+        world, settings = self._world, self.settings
+        pool = self._make_pool()
+        identity = joining.read_identity(world.files, settings)
+        assert identity.cluster_id is not None, "it is refused without"
+        assert identity.node_id is not None, "it is refused without"
+        self._make_directories(settings.data_directories)
+        logs = self._make_logs(identity.cluster_id, identity.node_id, lambda: following.image, meta_version=1)
+        logs.claim()
+        following, controllers, connecting = joining.open_following(settings, world, logs, identity, self._fail, pool)
+        self._stack.push_async_callback(controllers.close)
+        self._stack.push_async_callback(following.stop)
+        following.start()
+        await following.caught_up()
+        self._load_logs(logs, pool)
+        self._served = SERVED_APIS
+        make_link = partial(
+            joining.make_link,
+            settings=settings,
+            world=world,
+            logs=logs,
+            following=following,
+            controllers=controllers,
+            connecting=connecting,
+            tls=lambda: self.listeners.tls_to_brokers(),
+            ended=self._fail,
+        )
+        self._make_broker(identity.node_id, following.image, make_link, logs, pool)
+        self._last_epoch = lambda: self.broker.link.epoch
+        self.listeners = Listeners(
+            self.broker,
+            settings,
+            self._make_dispatch(),
+            world,
+            self._stack,
+            registry=self.registry,
+            is_member=True,
+        )
+        endpoints = await self.listeners.open()
+        self._stack.push_async_callback(self.broker.link.stop)
+        lost_memory = bool(logs.logs()) and self._lost_memory(logs)
+        await self.broker.start(self._me(identity.node_id, endpoints, lost_memory=lost_memory))
+        note_boot(logs.directories, world.boot_id)
+        self._begin_housekeeping(logs, None, pool)
+        await self._open_http()
+        self.listeners.acceptor.release()
+        return self._make_info(identity.node_id, identity.cluster_id, endpoints)
+
+    def _make_broker(
+        self,
+        broker_id: int,
+        image: ClusterImage,
+        make_link: Callable[[Broker], ClusterLink],
+        logs: LogManager,
+        pool: Executor | None,
+    ) -> None:
+        self.broker = Broker(
+            broker_id,
+            self.settings,
+            clock=self._world.clock,
+            image=image,
+            make_link=make_link,
+            logs=logs,
+            pool=pool,
+            random=self._world.random,
+            registry=self.registry,
+            served_apis=self._served,
+            policies=self._policies,
+            directory_failed=lambda: see_failures(self.broker, logs, self._fail),
+            part_ended=self._fail,
+        )
+        logs.cordon(self.broker.settings.cordoned_directories)
+        self.broker.dynamic.subscribe(["cordoned.log.dirs"], lambda _, new: logs.cordon(new.cordoned_directories))
+        self._stack.push_async_callback(self._quieten)
 
     def _first_changes(self, directory: Path) -> list[Change]:
         """What a new cluster begins with: what `kafka-storage format` wrote down, or the newest features."""
@@ -329,27 +407,20 @@ class Server:
             refuse_unknown_logs(files, directories, FOLDER)
         return wanted or found or identity.cluster_id or uuid_to_text(random_uuid(self._world.random.randbytes))
 
-    def _open_logs(
-        self,
-        directories: Sequence[Path],
-        cluster_id: str,
-        broker_id: int,
-        pool: Executor | None,
-        store: MetadataStore,
+    def _make_logs(
+        self, cluster_id: str, broker_id: int, image: Callable[[], ClusterImage], *, meta_version: int
     ) -> LogManager:
-        """Take the locks of the directories, then open every log with the settings of its topic.
-
-        The store is read when the first log asks for its settings: by then its directory is locked. Recovery must know
-        which topics are compacted, because only there a gap between offsets is no damage.
+        """The logs, not yet opened. `image` is read when the first log asks for its settings: by then its directory is
+        locked. Recovery must know which topics are compacted, because only there a gap between offsets is no damage.
         """
         rules = ConfigRules(broker_id=broker_id, broker=self.settings, group=GroupLevelSettings)
         in_effect = TopicsInEffect(rules)
 
         def settings_of(topic: str) -> TopicSettings:
-            return in_effect.of(store.load(), topic)
+            return in_effect.of(image(), topic)
 
         logs = LogManager(
-            directories,
+            self.settings.data_directories,
             files=self._world.files,
             default_settings=self.settings.topic_defaults(),
             settings_of=settings_of,
@@ -360,14 +431,17 @@ class Server:
                 verification_required=self.settings.transaction_partition_verification_enable,
             ),
             random_bytes=self._world.random.randbytes,
-            meta_version=1 if isinstance(store, EmbeddedStore) else 0,
+            meta_version=meta_version,
         )
         self._stack.callback(self._close_logs, logs)
+        return logs
+
+    def _load_logs(self, logs: LogManager, pool: Executor | None) -> None:
+        """Take the locks of the directories if nobody has, and open every log with the settings of its topic."""
         began_ms = self._world.clock.monotonic_ms()
         opened = logs.open(self._world.clock.now_ms(), pool=pool)
         if summary := recovery_summary(opened, self._world.clock.monotonic_ms() - began_ms):
             log.info("%s", summary)
-        return logs
 
     def _close_logs(self, logs: LogManager) -> None:
         """With many syncs at a time, and a word now and then to who waits for it."""
@@ -384,7 +458,8 @@ class Server:
             pool = self._world.make_pool(CLOSING_WORKERS) if self._world.workers else None
             if pool is not None:
                 stack.callback(pool.shutdown, wait=True)
-            logs.close(is_clean=not self._has_crashed, pool=pool, closed=closed)
+            is_clean = not self._has_crashed
+            logs.close(is_clean=is_clean, pool=pool, broker_epoch=self._last_epoch(), closed=closed)
 
     def _make_dispatch(self) -> Dispatch:
         return Dispatch(self.broker, self._served, Gate(self.broker))

@@ -114,6 +114,11 @@ class ClusterImage:
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.is_active
 
+    def is_alive(self, broker_id: int) -> bool:
+        """Is the broker there and not fenced; it may be about to stop."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and not broker.fenced
+
     def active_brokers(self) -> list[Broker]:
         return [broker for broker in self.brokers.values() if broker.is_active]
 

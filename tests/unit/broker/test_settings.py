@@ -311,25 +311,63 @@ def test_controller_listeners_of_a_kafka_quorum_are_not_opened():
         }
     )
     assert [each.name for each in settings.endpoints] == ["PLAINTEXT"]
-    assert warnings(settings) == [
-        "set, but without effect: controller.quorum.voters, process.roles (there is no controller quorum: the embedded "
-        "store or ZooKeeper keeps the metadata)"
-    ]
+    assert warnings(settings) == []
+    assert settings.is_alone
 
 
 @pytest.mark.parametrize(
     ("quorum", "words"),
     [
-        ({"process.roles": "broker"}, "kept by other controllers"),
-        ({"process.roles": "broker", "controller.quorum.voters": "9@elsewhere:9093"}, "kept by other controllers"),
         ({"process.roles": "controller"}, "only keeps the metadata"),
         ({"process.roles": "broker,controller", "controller.quorum.voters": "1@a:1,2@b:1,3@c:1"}, "quorum of 3"),
         ({"process.roles": "broker,controller", "controller.quorum.bootstrap.servers": "a:1,b:1"}, "quorum of 2"),
     ],
 )
-def test_a_broker_of_a_quorum_of_others_is_refused(quorum: dict[str, str], words: str) -> None:
-    with pytest.raises(InvalidSetting, match=f"{words}.*cannot join it.*--brokers N"):
+def test_a_controller_of_a_quorum_of_others_is_refused(quorum: dict[str, str], words: str) -> None:
+    with pytest.raises(InvalidSetting, match=f"{words}.*cannot be one of them.*--brokers N"):
         BrokerSettings({"node.id": "1", **quorum})
+
+
+UNDER_CONTROLLERS = {
+    "process.roles": "broker",
+    "node.id": "11",
+    "controller.quorum.bootstrap.servers": "one:9093,two:9093",
+    "controller.listener.names": "CONTROLLER",
+}
+
+
+def test_a_broker_under_controllers_knows_where_they_are():
+    settings = BrokerSettings({**UNDER_CONTROLLERS, "controller.quorum.voters": "1@one:9093,2@three:9093"})
+    assert not settings.is_alone
+    assert settings.is_under_controllers
+    assert settings.quorum_addresses == (("one", 9093), ("two", 9093), ("three", 9093))
+    assert settings.controller_listener.name == "CONTROLLER"
+    assert settings.metadata_directory == settings.data_directories[0]
+    assert settings.offsets_topic_replication_factor == 3, "as in Kafka: it is not alone"
+    assert warnings(settings) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"node.id": None}, "needs node.id"),
+        ({"controller.listener.names": None}, "needs controller.listener.names"),
+        ({"controller.quorum.bootstrap.servers": None}, "needs controller.quorum.bootstrap.servers"),
+        ({"controller.quorum.bootstrap.servers": "one"}, "has no port"),
+        ({"controller.quorum.voters": "one:9093"}, "write id@host:port"),
+        ({"controller.quorum.voters": "11@one:9093"}, "an id of its own"),
+        ({"zookeeper.connect": "localhost:2181"}, "both say where the truth"),
+        ({"metadata.log.dir": "/elsewhere"}, "none of log.dirs"),
+        (
+            {"listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"},
+            "which a broker does not open",
+        ),
+    ],
+)
+def test_what_a_broker_under_controllers_must_say_is_asked_for(changed: dict[str, str | None], words: str) -> None:
+    given = {**UNDER_CONTROLLERS, **changed}
+    with pytest.raises(InvalidSetting, match=words):
+        BrokerSettings({name: value for name, value in given.items() if value is not None})
 
 
 def test_a_listeners_own_values_win_and_a_mechanisms_win_over_them():
@@ -396,3 +434,11 @@ def test_the_memory_for_requests_is_bounded_by_default_and_may_be_less_than_the_
     """The largest one goes on alone (large_frames.py); Kafka refuses such a file, and has no limit by default."""
     assert BrokerSettings({}).queued_max_request_bytes == 64 * 1024 * 1024
     assert BrokerSettings({"queued.max.request.bytes": 1000}).queued_max_request_bytes == 1000
+
+
+def test_directories_that_get_no_new_partitions_are_some_of_the_data_directories():
+    given = {"log.dirs": "/one,/two"}
+    assert BrokerSettings({**given, "cordoned.log.dirs": "/two"}).cordoned_directories == (Path("/two"),)
+    assert BrokerSettings({**given, "cordoned.log.dirs": "*"}).cordoned_directories == (Path("/one"), Path("/two"))
+    with pytest.raises(InvalidSetting, match="/three, which"):
+        BrokerSettings({**given, "cordoned.log.dirs": "/three"})

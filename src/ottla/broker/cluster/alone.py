@@ -39,6 +39,8 @@ NOT_A_MEMBER: Final = "this broker is a cluster of its own"
 class AloneLink:
     is_alone = True
     epoch = -1
+    passed_on: frozenset[int] = frozenset()
+    addresses = None
 
     def __init__(self, broker: Broker, store: OwnStore, pool: Executor | None) -> None:
         self.replication: Followers = NoFollowers()
@@ -50,6 +52,10 @@ class AloneLink:
     @property
     def is_idle(self) -> bool:
         return self._changes.is_idle and self._follower.is_idle
+
+    @property
+    def controller_for_clients(self) -> int:
+        return self._broker.image.controller_id
 
     @property
     def needs_restart(self) -> bool:

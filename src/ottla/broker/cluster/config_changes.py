@@ -32,6 +32,7 @@ class ConfigRequest(Protocol):
     """A request that changes settings."""
 
     resources: Any  # a list of ConfigResource, of a class that each request has for itself
+    validate_only: bool
 
 
 async def alter(

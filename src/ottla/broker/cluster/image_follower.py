@@ -1,13 +1,15 @@
 """A broker becomes what images of its cluster say: its parts, its partitions, and whom these lead or follow.
 
     await follower.begin(image)                           # at the start: everything
-    unmade = await follower.apply(image, changes)         # what the changes are about
+    unmade = await follower.apply(image, changes)         # what the changes are about; None: it may be anything
 
 1. The image is the truth. What is on the disk and in none of its topics is set aside at the start, partitions are made
    where they are missing, and get their roles (replication/roles.py).
 2. One image at a time: a change of ten thousand partitions pauses now and then, and the next one waits for its end.
 3. What became true stays true, also when the disk was too full to make a topic's logs: whoever asked hears of it, and
    the logs are tried again until they are there. Without that the topic would have no leader before the next start.
+4. What a broker that is alone cannot do (its disk failed) is its asker's to hear. In a cluster it is said in the log
+   and stays with its partition: others may lead that.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.cluster.apply import apply_image, apply_moves, notify_groups
 from ottla.broker.replication.roles import Moves, image_roles
 from ottla.clock import Timer
-from ottla.cluster.changes import Change
+from ottla.cluster.changes import AlterConfig, Change, RemoveTopic
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.model import ALL_BROKERS
 from ottla.errors import StorageExhausted
 
 if TYPE_CHECKING:
@@ -35,8 +38,9 @@ TRY_AGAIN_MS: Final = 1_000.0
 class ImageFollower:
     """See the module. Belongs to the broker's loop."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, *, is_alone: bool = True) -> None:
         self._broker = broker
+        self._is_alone = is_alone
         self._lock = asyncio.Lock()
         self._unmade: set[str] = set()  # topics whose logs are still to be made
         self._again: Timer | None = None
@@ -51,10 +55,12 @@ class ImageFollower:
             self._broker.take_image(image)
             await self._follow(image, None)
 
-    async def apply(self, image: ClusterImage, changes: Sequence[Change]) -> Mapping[str, StorageExhausted]:
+    async def apply(self, image: ClusterImage, changes: Sequence[Change] | None) -> Mapping[str, StorageExhausted]:
         """The image is true now, which these changes made; returns what the disk has no room for, by topic."""
         async with self._lock:
             before = self._broker.image
+            if changes is None:
+                changes = _anything(before, image)
             changed = apply_image(self._broker, image, changes)
             unmade = await self._follow(image, changed)
             notify_groups(self._broker, before, changes, changed)
@@ -76,9 +82,12 @@ class ImageFollower:
             moves = await broker.replicas.apply_roles(roles, image, now_ms, pace, are_orders=False)
             await apply_moves(broker, moves, pace)
         self._remember_unmade(moves, topics)
-        for refused in moves.refused.values():
-            if not isinstance(refused, StorageExhausted):
+        for name, refused in moves.refused.items():
+            if isinstance(refused, StorageExhausted):
+                continue
+            if self._is_alone:
                 raise refused
+            log.error("%s is not served from here: %s", name, refused)
         return moves.unmade
 
     def _remember_unmade(self, moves: Moves, topics: set[str] | None) -> None:
@@ -100,3 +109,10 @@ class ImageFollower:
             await self._follow(self._broker.image, topics)
         if made := sorted(topics - self._unmade):
             log.info("the logs of %s are made now", ", ".join(made))
+
+
+def _anything(before: ClusterImage, after: ClusterImage) -> list[Change]:
+    """What must be told where nobody knows how one image became the other: which topics are gone, and that the settings
+    of all others may be different."""
+    gone = [RemoveTopic(topic_id) for topic_id in before.names_by_id if topic_id not in after.names_by_id]
+    return [*gone, AlterConfig(ALL_BROKERS, ())]

@@ -1,7 +1,8 @@
 """How a broker is linked to its cluster. Handlers and coordinators use this and never ask whether they are alone.
 
 alone.py        the broker is the whole cluster: it keeps the truth in its own store and decides by itself
-membership.py   one of several: a controller decides, other brokers lead other partitions
+membership.py   one of several: a controller among them decides, other brokers lead other partitions
+kraft/link.py   one of several under the controllers of a metadata log, which decide
 """
 
 from __future__ import annotations
@@ -31,8 +32,20 @@ class ClusterLink(Protocol):
     """What a broker can do in its cluster. Whatever is refused is raised as a BrokerError."""
 
     is_alone: bool
-    epoch: int
-    """Of this broker's registration; -1 while it has none."""
+    passed_on: frozenset[int]
+    """The keys of APIs whose requests are none of this broker's handlers': `forward` answers them, always."""
+
+    @property
+    def addresses(self) -> BrokerAddresses | None:
+        """Where brokers ask from; None where there are no others."""
+
+    @property
+    def epoch(self) -> int:
+        """Of this broker's registration; -1 while it has none."""
+
+    @property
+    def controller_for_clients(self) -> int:
+        """Which broker clients are told to send to what only a controller does; -1 for none."""
 
     @property
     def replication(self) -> Followers: ...
@@ -85,7 +98,6 @@ class Member(Protocol):
 
     orders: ControllerOrders
     role: ControllerRole
-    addresses: BrokerAddresses
 
 
 def member_of(broker: Broker) -> Member:

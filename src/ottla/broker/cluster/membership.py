@@ -29,12 +29,13 @@ from ottla.broker.cluster.controller_orders import ControllerOrders
 from ottla.broker.cluster.first_view import wait_for_first_view
 from ottla.broker.cluster.forwarding import Forwarder
 from ottla.broker.cluster.inter_broker import Connections
+from ottla.broker.cluster.leader_questions import LeaderQuestions
 from ottla.broker.cluster.leaving import while_reachable
 from ottla.broker.cluster.metadata_view import changes_of
 from ottla.broker.cluster.visible import shows_changes, wait_until
 from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
 from ottla.broker.quotas.forwarded import Client, forwarding_client_id
-from ottla.broker.replication.replication import BrokerConnections, Replication
+from ottla.broker.replication.replication import BrokerConnections, Replication, fetch_version
 from ottla.broker.requests.context import RequestContext
 from ottla.cluster.changes import (
     AlterConfig,
@@ -53,14 +54,12 @@ from ottla.cluster.changes import (
 )
 from ottla.cluster.controller.events import ProducerIdsAsked
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import NO_LEADER
 from ottla.cluster.model import Broker as BrokerEntry
 from ottla.cluster.store.events import ConfigChanged, ControllerChanged, SessionBack, SessionLost
 from ottla.cluster.store.interface import SharedStore
 from ottla.errors import (
     BrokerError,
     NotController,
-    NotLeaderOrFollower,
     OttlaError,
     UnknownServerError,
     broker_error,
@@ -71,7 +70,6 @@ from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsReq
 from ottla.protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
-from ottla.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from ottla.protocol.schema import Message
 
 if TYPE_CHECKING:
@@ -114,6 +112,7 @@ class ClusterMember:
     """ClusterLink and Member of a broker in a cluster; see the module. Belongs to the broker's loop."""
 
     is_alone = False
+    passed_on: frozenset[int] = frozenset()
 
     def __init__(
         self,
@@ -143,7 +142,13 @@ class ClusterMember:
         self._is_repeating = False
         self._has_view = False  # whether the controller has sent its view of the cluster
         self._view_changed = asyncio.Event()
-        self.replication = Replication(broker, fetchers, self.ask_controller, broker_epoch=lambda: self.epoch)
+        self.replication = Replication(
+            broker,
+            fetchers,
+            self.ask_controller,
+            broker_epoch=lambda: self.epoch,
+            fetch_version=lambda: fetch_version(broker.settings.inter_broker_protocol_version),
+        )
         self.addresses = BrokerAddresses(
             self._registered_brokers, networks=settings.broker_networks, clock=broker.clock
         )
@@ -151,6 +156,9 @@ class ClusterMember:
             broker, learn_settings=self._learn_settings, repeat=self._ask_for_orders, take_view=self._take_view
         )
         self._forwarder = forwarder
+        self._questions = LeaderQuestions(
+            broker, connections.leaders, connections.markers, timeout_ms=settings.request_timeout_ms
+        )
         self._unread: set[str] = set()  # new topics whose settings could not be read yet
 
     # --- coming and going ---
@@ -466,23 +474,21 @@ class ClusterMember:
             await self._broker.clock.sleep(CONTROLLER_STEP_MS)
         return self._broker.image.controller_id
 
+    @property
+    def controller_for_clients(self) -> int:
+        return self._broker.image.controller_id
+
     async def forward(self, request: Message, context: RequestContext) -> Message | None:
         return await self._forwarder.answer(request, context)
 
     def leads_elsewhere(self, topic: str, partition: int) -> bool:
-        state = self._broker.image.partition(topic, partition)
-        return state is not None and state.leader not in (NO_LEADER, self._broker.id)
+        return self._questions.leads_elsewhere(topic, partition)
 
     async def ask_leader(self, topic: str, partition: int, request: Message) -> Message:
-        state = self._broker.image.partition(topic, partition)
-        if state is None or not self.leads_elsewhere(topic, partition):
-            raise NotLeaderOrFollower(f"{topic}-{partition} is led by no other broker")
-        connections = self._connections
-        chosen = connections.markers if isinstance(request, WriteTxnMarkersRequest) else connections.leaders
-        return await chosen.send(state.leader, request, timeout_ms=self._settings.request_timeout_ms)
+        return await self._questions.ask_leader(topic, partition, request)
 
     async def ask_broker(self, broker_id: int, request: Message) -> Message:
-        return await self._connections.leaders.send(broker_id, request, timeout_ms=self._settings.request_timeout_ms)
+        return await self._questions.ask_broker(broker_id, request)
 
     async def create_topic(self, topic: CreatableTopic, client: Client | None = None) -> None:
         request = CreateTopicsRequest(topics=[topic], timeout_ms=self._settings.request_timeout_ms)

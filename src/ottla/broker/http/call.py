@@ -53,12 +53,12 @@ class Call:
 
     async def ask(self, request: Message, answer: type[A], version: int | None = None) -> A:
         """What the handler of the wire answers to this request, of who calls; raises its BrokerError."""
-        from ottla.broker.requests.served import handler_of
+        from ottla.broker.requests.served import answering
 
         api = api_of(request)
         at = api.advertised.max if version is None else version
         context = replace(self.context, api_version=at, api_name=api.name)
-        answered = await awaited(handler_of(api).handle(self.broker, request, context))
+        answered = await awaited(answering(self.broker, api)(self.broker, request, context))
         assert isinstance(answered, answer), f"{api} is answered with {type(answered).__name__}"
         return answered
 

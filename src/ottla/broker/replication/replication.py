@@ -73,11 +73,14 @@ class Replication:
         ask_controller: Callable[[AlterPartitionRequest], Awaitable[Message]],
         *,
         broker_epoch: Callable[[], int],
+        fetch_version: Callable[[], int],
     ) -> None:
-        """`connections` to other brokers, one per fetcher and for nothing else: a fetch holds up what is behind it."""
+        """`connections` to other brokers, one per fetcher and for nothing else: a fetch holds up what is behind it.
+        `fetch_version` is the newest version of Fetch that leaders of this cluster are sure to speak."""
         settings = broker.settings
         self._broker = broker
         self._connections = connections
+        self._fetch_version = fetch_version
         self._loops: dict[tuple[int, int], FetchLoop] = {}
         self._closing: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self._sender = IsrSender(
@@ -177,7 +180,7 @@ class Replication:
             response_max_bytes=settings.replica_fetch_response_max_bytes,
             partition_max_bytes=settings.replica_fetch_max_bytes,
             backoff_ms=settings.replica_fetch_backoff_ms,
-            version=fetch_version(settings.inter_broker_protocol_version),
+            version=self._fetch_version(),
         )
 
     def _drop_idle(self) -> None:

@@ -42,6 +42,7 @@ from ottla.broker.requests.served import (
     LARGE_FRAME_BYTES,
     Decode,
     Encode,
+    answering,
     frame_limit_bytes,
     handler_of,
     served,
@@ -107,7 +108,7 @@ class Lane:
         self.api = api
         self.version = version
         declared = served(api)
-        self.handler: Handler = handler_of(api).handle
+        self.handler: Handler = answering(broker, api)
         self.runs = declared.runs(version) if declared.runs is not None else None
         if broker.tracing is not None and self.runs is not None:  # records come by requests that can be run together
             self.handler, self.runs = broker.tracing.around(self.handler), None

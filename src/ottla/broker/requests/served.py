@@ -43,6 +43,7 @@ from ottla.protocol.schema import BYTES, ArrayOf, Message
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.requests.context import RequestContext
+    from ottla.broker.requests.running import Work
     from ottla.broker.requests.slicing import Slices
 
 ENTRIES: Final = 20_000
@@ -151,6 +152,15 @@ BROKER_APIS: Final = CLUSTER_APIS - SERVED_APIS
 def handler_of(api: Api) -> ModuleType:
     """The handler module of an API; loaded when it is first asked for."""
     return import_module(_MODULES[api.module])
+
+
+def answering(broker: Broker, api: Api) -> Callable[..., Message | Work[Message | None] | None]:
+    """What answers requests of an API in this broker: its handler, or whoever the link passes them on to."""
+    return _passed_on if api.key in broker.link.passed_on else handler_of(api).handle
+
+
+async def _passed_on(broker: Broker, request: Message, context: RequestContext) -> Message | None:
+    return await broker.link.forward(request, context)
 
 
 def served(api: Api) -> Served:

@@ -71,9 +71,8 @@ class Peers:
 
     async def admit(self, context: RequestContext) -> None:
         """Raise unless he is a broker; the registered brokers are read again before an address is refused."""
-        refusal = self.refusal(context)
-        member = self._broker.member
-        if isinstance(refusal, CloseConnection) and member and await member.addresses.admits(context.client_host):
+        refusal, addresses = self.refusal(context), self._broker.link.addresses
+        if isinstance(refusal, CloseConnection) and addresses and await addresses.admits(context.client_host):
             refusal = None
         if refusal is not None:
             raise refusal
@@ -97,7 +96,7 @@ class Peers:
     def _wrong_address(self, context: RequestContext) -> CloseConnection | None:
         """No answer instead of an error: a controller repeats an order only when it got none, and its broker may have
         been registered a moment ago."""
-        member = self._broker.member
-        if member is not None and member.addresses.includes(context.client_host):
+        addresses = self._broker.link.addresses
+        if addresses is not None and addresses.includes(context.client_host):
             return None
         return CloseConnection(f"{context.client_host} is no address of a broker of this cluster")

@@ -53,11 +53,16 @@ from ottla.broker.settings.unknown import explain
 from ottla.errors import InvalidConfig, InvalidSetting, UnknownSetting
 from ottla.settings import Rule, Setting, Source, WrittenValue
 from ottla.storage.settings import BROKER_KEYS, TopicSettings
+from ottla.values import Address
+from ottla.values import parse_address as parse_node_address
 
 __all__ = ["BrokerSettings", "Endpoint"]
 
 # With one of these the truth of the cluster is not the broker's own.
 ELSEWHERE: Final = ("zookeeper.connect", "ottla.metadata.socket")
+ALL_DIRECTORIES: Final = "*"
+UNDER_CONTROLLERS: Final = "broker"
+"""What process.roles says of a broker whose metadata log is kept by controllers elsewhere."""
 # One broker cannot have three replicas; Kafka's own server.properties sets the same values.
 ALONE: Final[Mapping[str, int]] = {
     "offsets.topic.replication.factor": 1,
@@ -75,6 +80,7 @@ _READ: Final = (
     "admin_address",
     "schema_registry_address",
     "broker_networks",
+    "quorum_addresses",
     "topic_defaults",
 )
 
@@ -133,11 +139,40 @@ class BrokerSettings(
     @property
     def is_alone(self) -> bool:
         """Whether this broker is a cluster of its own, with the embedded store."""
-        return not self.zookeeper_connect and not self.ottla_metadata_socket
+        return not self.zookeeper_connect and not self.ottla_metadata_socket and not self.is_under_controllers
+
+    @property
+    def is_under_controllers(self) -> bool:
+        """Whether its cluster is kept in the metadata log of controllers elsewhere (process.roles=broker)."""
+        return self.process_roles == (UNDER_CONTROLLERS,)
+
+    @cached_property
+    def quorum_addresses(self) -> tuple[Address, ...]:
+        """Where the controllers are asked first."""
+        voters = [_voter(each)[1] for each in self.controller_quorum_voters]
+        return tuple(dict.fromkeys([*map(parse_node_address, self.controller_quorum_bootstrap_servers), *voters]))
+
+    @property
+    def controller_listener(self) -> Endpoint:
+        """The listener of controllers that this broker asks them on; its host and port are told by the quorum."""
+        name = self.controller_listener_names[0].upper()
+        return Endpoint(name, self._protocols[name], "", 0)
+
+    @property
+    def metadata_directory(self) -> Path:
+        """Which log directory has the metadata log."""
+        return Path(self.metadata_log_dir).expanduser() if self.metadata_log_dir else self.data_directories[0]
 
     @property
     def data_directories(self) -> tuple[Path, ...]:
         return tuple(Path(each).expanduser() for each in self.log_dirs or self.log_dir)
+
+    @property
+    def cordoned_directories(self) -> tuple[Path, ...]:
+        """Those of the data directories that get no new partitions."""
+        if ALL_DIRECTORIES in self.cordoned_log_dirs:
+            return self.data_directories
+        return tuple(Path(each).expanduser() for each in self.cordoned_log_dirs)
 
     @property
     def admin_address(self) -> tuple[str, int] | None:
@@ -277,7 +312,7 @@ class BrokerSettings(
     def _fill(self, values: Mapping[str, WrittenValue], refusals: list[InvalidConfig]) -> None:
         chosen = {slot: each for slot, each in values.items() if each.source is not Source.DEFAULT}
         lowest: dict[str, WrittenValue] = {}
-        if not any(name in chosen and chosen[name].value for name in ELSEWHERE):
+        if not _is_elsewhere(chosen):
             lowest = {name: WrittenValue(name, value, Source.DEFAULT) for name, value in ALONE.items()}
         super()._fill({**lowest, **chosen}, refusals)
 
@@ -327,18 +362,15 @@ class BrokerSettings(
         """A file of a node whose cluster is kept by other controllers would begin another cluster here."""
         roles = set(self.process_roles)
         instead = (
-            "and Ottla cannot join it: there is no controller quorum here. Remove these settings to start a cluster of "
-            "one broker, start several brokers with: ottla broker start --brokers N, or give zookeeper.connect"
+            "and Ottla cannot be one of them. Remove these settings to start a cluster of one broker, start several "
+            "brokers with: ottla broker start --brokers N, or a broker of that cluster with process.roles=broker"
         )
+        if self.is_under_controllers:
+            yield from self._check_under_controllers()
         if not self.is_alone or not roles:
             return
         if roles == {"controller"}:
             yield f"process.roles=controller: this node only keeps the metadata of a cluster, {instead}"
-        elif "controller" not in roles:
-            yield (
-                f"process.roles={','.join(self.process_roles)}: the metadata of this broker's cluster is kept by other "
-                f"controllers, {instead}"
-            )
         for name, nodes in (
             ("controller.quorum.voters", self.controller_quorum_voters),
             ("controller.quorum.bootstrap.servers", self.controller_quorum_bootstrap_servers),
@@ -346,10 +378,43 @@ class BrokerSettings(
             if len(nodes) > 1:
                 yield f"{name}={','.join(nodes)}: a quorum of {len(nodes)} controllers, {instead}"
 
+    def _check_under_controllers(self) -> Iterator[str]:
+        """What a broker under controllers must say, and must not, as in Kafka."""
+        for name, value in (
+            ("zookeeper.connect", self.zookeeper_connect),
+            ("ottla.metadata.socket", self.ottla_metadata_socket),
+        ):
+            if value:
+                yield f"process.roles=broker and {name} both say where the truth of the cluster is; give one of them"
+        if self.wanted_id is None:
+            yield "process.roles=broker needs node.id"
+        if self.metadata_directory not in self.data_directories:
+            yield f"metadata.log.dir={self.metadata_log_dir} is none of log.dirs; name one of them"
+        if not self.controller_listener_names:
+            yield "process.roles=broker needs controller.listener.names: the listener that the controllers are asked on"
+        if not self.controller_quorum_voters and not self.controller_quorum_bootstrap_servers:
+            yield (
+                "process.roles=broker needs controller.quorum.bootstrap.servers (or controller.quorum.voters): where "
+                "the controllers are"
+            )
+        opened = {text.partition("://")[0].strip().upper() for text in self.listeners}
+        if both := sorted(opened & self._controller_names):
+            yield f"listeners has {', '.join(both)}, which a broker does not open: controller.listener.names has it"
+        ids = [_voter(each)[0] for each in self.controller_quorum_voters]
+        if self.wanted_id in ids:
+            yield f"node.id={self.wanted_id} is a voter of controller.quorum.voters; a broker needs an id of its own"
+        if self.controller_listener_names and self.controller_listener.protocol != "PLAINTEXT":
+            yield (
+                f"the listener {self.controller_listener.name} speaks {self.controller_listener.protocol}; "
+                "a broker asks controllers over PLAINTEXT only, so far"
+            )
+
     def _check_directories(self) -> Iterator[str]:
         directories = self.data_directories
         if not directories:
             yield "log.dirs is empty; name a directory for the data"
+        if strange := sorted(str(each) for each in set(self.cordoned_directories) - set(directories)):
+            yield f"cordoned.log.dirs names {', '.join(strange)}, which log.dirs has not"
         if len(set(directories)) < len(directories):
             yield f"log.dirs names a directory twice: {', '.join(map(str, directories))}"
 
@@ -450,6 +515,23 @@ class BrokerSettings(
         """Whether clients show certificates there: required, requested or none."""
         own = self._written.get(f"listener.name.{endpoint.name.lower()}.ssl.client.auth")
         return self.ssl_client_auth if own is None else str(own.value).strip()
+
+
+def _is_elsewhere(chosen: Mapping[str, WrittenValue]) -> bool:
+    """Whether the truth of the cluster is not the broker's own, by what was written."""
+    if any(name in chosen and chosen[name].value for name in ELSEWHERE):
+        return True
+    roles = chosen["process.roles"].value if "process.roles" in chosen else ""
+    named = roles.split(",") if isinstance(roles, str) else roles
+    return [str(each).strip() for each in named] == [UNDER_CONTROLLERS]  # type: ignore[attr-defined]
+
+
+def _voter(text: str) -> tuple[int, Address]:
+    """Id and address of id@host:port."""
+    node_id, _, address = text.partition("@")
+    if not node_id.isdecimal() or not address:
+        raise InvalidSetting(f"controller.quorum.voters has {text!r}; write id@host:port, like 1@127.0.0.1:9093")
+    return int(node_id), parse_node_address(address)
 
 
 def _refuse_unadvertisable(endpoints: Sequence[Endpoint]) -> None:

@@ -1,9 +1,10 @@
 """What a file written for Apache Kafka 4 says about its controller quorum.
 
-Ottla has no such quorum: its cluster truth is in the embedded store or in ZooKeeper. The names are known so that a file
-or a compose.yml made for one node starts here too; all but one mean nothing here and are named in a warning. The one is
-controller.listener.names: those listeners are not opened. A file of a node among several is refused: it would not join
-their cluster but begin one of its own.
+With process.roles=broker a broker is a member of a cluster whose controllers are Apache Kafka's; all that says how it
+finds them, follows their log and lives under them acts as in Kafka. A file or a compose.yml made for one node that is
+both (process.roles=broker,controller) starts here too, as a cluster of its own, without its controller listeners. A
+file of a controller, or of a node among several voters, is refused: it would not join their cluster but begin one of
+its own. What only a voter would need means nothing here and is named in a warning.
 """
 
 from __future__ import annotations
@@ -19,22 +20,21 @@ class KRaftSettings(Settings):
         default=(),
         one_of=("broker", "controller"),
         importance="high",
-        no_effect=QUORUM,
-        doc="What this process is in a quorum: broker, controller or both.",
+        doc="What this process is: a broker under the controllers of a quorum (broker), or both on one node "
+        "(broker,controller), which is a cluster of its own.",
     )
     controller_listener_names = setting(
         "controller.listener.names",
         LIST,
         default=(),
         importance="high",
-        doc="Which of the listeners belong to the quorum; Ottla does not open them.",
+        doc="The listeners of the controllers; a broker asks them on the first one, and does not open it itself.",
     )
     controller_quorum_voters = setting(
         "controller.quorum.voters",
         LIST,
         default=(),
         importance="high",
-        no_effect=QUORUM,
         doc="The voters of the quorum, as id@host:port.",
     )
     controller_quorum_bootstrap_servers = setting(
@@ -42,7 +42,6 @@ class KRaftSettings(Settings):
         LIST,
         default=(),
         importance="high",
-        no_effect=QUORUM,
         doc="Where the quorum can be found.",
     )
     controller_quorum_auto_join_enable = setting(
@@ -80,7 +79,6 @@ class KRaftSettings(Settings):
         at_least=0,
         unit="ms",
         importance="high",
-        no_effect=QUORUM,
         doc="How long a voter goes without the leader before it stands for election.",
     )
     controller_quorum_fetch_max_bytes = setting(
@@ -90,7 +88,6 @@ class KRaftSettings(Settings):
         at_least=1,
         unit="bytes",
         importance="low",
-        no_effect=QUORUM,
         doc="How many bytes one fetch inside the quorum may give.",
     )
     controller_quorum_fetch_snapshot_max_bytes = setting(
@@ -100,7 +97,6 @@ class KRaftSettings(Settings):
         at_least=1,
         unit="bytes",
         importance="low",
-        no_effect=QUORUM,
         doc="How many bytes one fetch of a snapshot may give.",
     )
     controller_quorum_append_linger_ms = setting(
@@ -118,7 +114,6 @@ class KRaftSettings(Settings):
         default=2000,
         at_least=0,
         unit="ms",
-        no_effect=QUORUM,
         doc="How long an answer inside the quorum may take.",
     )
     controller_quorum_retry_backoff_ms = setting(
@@ -128,7 +123,6 @@ class KRaftSettings(Settings):
         at_least=0,
         unit="ms",
         importance="low",
-        no_effect=QUORUM,
         doc="How long to wait before a request inside the quorum is repeated.",
     )
     broker_heartbeat_interval_ms = setting(
@@ -136,7 +130,6 @@ class KRaftSettings(Settings):
         int,
         default=2000,
         unit="ms",
-        no_effect=QUORUM,
         doc="How often a broker shows the quorum that it lives.",
     )
     broker_session_timeout_ms = setting(
@@ -144,7 +137,6 @@ class KRaftSettings(Settings):
         int,
         default=9000,
         unit="ms",
-        no_effect=QUORUM,
         doc="How long the quorum waits for a sign of life of a broker.",
     )
     initial_broker_registration_timeout_ms = setting(
@@ -152,7 +144,6 @@ class KRaftSettings(Settings):
         int,
         default=60_000,
         unit="ms",
-        no_effect=QUORUM,
         doc="How long a broker waits to be taken up by the quorum.",
     )
     metadata_log_dir = setting(
@@ -160,7 +151,6 @@ class KRaftSettings(Settings):
         str,
         default=None,
         importance="high",
-        no_effect=QUORUM,
         doc="Where the quorum keeps its log.",
     )
     metadata_log_segment_bytes = setting(
@@ -170,7 +160,6 @@ class KRaftSettings(Settings):
         at_least=8_388_608,
         unit="bytes",
         importance="high",
-        no_effect=QUORUM,
         doc="How large a segment of the quorum's log may grow.",
     )
     metadata_log_segment_ms = setting(
@@ -179,7 +168,6 @@ class KRaftSettings(Settings):
         default=604_800_000,
         unit="ms",
         importance="high",
-        no_effect=QUORUM,
         doc="After how long a segment of the quorum's log ends.",
     )
     metadata_log_max_record_bytes_between_snapshots = setting(
@@ -188,7 +176,6 @@ class KRaftSettings(Settings):
         default=20_971_520,
         at_least=1,
         importance="high",
-        no_effect=QUORUM,
         doc="After how many bytes the quorum makes a snapshot.",
     )
     metadata_log_max_snapshot_interval_ms = setting(
@@ -198,7 +185,6 @@ class KRaftSettings(Settings):
         at_least=0,
         unit="ms",
         importance="high",
-        no_effect=QUORUM,
         doc="After how long the quorum makes a snapshot.",
     )
     metadata_max_idle_interval_ms = setting(
@@ -217,7 +203,6 @@ class KRaftSettings(Settings):
         default=104_857_600,
         unit="bytes",
         importance="high",
-        no_effect=QUORUM,
         doc="How large the quorum's log and snapshots may grow.",
     )
     metadata_max_retention_ms = setting(
@@ -226,7 +211,6 @@ class KRaftSettings(Settings):
         default=604_800_000,
         unit="ms",
         importance="high",
-        no_effect=QUORUM,
         doc="How old the quorum's log and snapshots may grow.",
     )
     sasl_mechanism_controller_protocol = setting(

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import Final, TypeVar
 
-from ottla.broker.settings.no_effect import CORDONS, FIXED_TIMES, THREADS
+from ottla.broker.settings.no_effect import FIXED_TIMES, THREADS
 from ottla.light_dataclasses import replace
 from ottla.settings import LIST, LONG, Importance, Setting, Settings, setting
 from ottla.storage.settings import BROKER_KEYS, TopicSettings
@@ -65,7 +65,6 @@ class LogSettings(Settings):
         LIST,
         default=(),
         dynamic="per-broker",
-        no_effect=CORDONS,
         doc="Directories that get no new partitions; * is all.",
     )
     num_recovery_threads_per_data_dir = setting(
@@ -121,7 +120,6 @@ class LogSettings(Settings):
         at_least=1,
         unit="ms",
         importance="low",
-        no_effect=FIXED_TIMES,
         doc="How long a broker whose directory failed may go without telling the controller before it stops.",
     )
 

@@ -33,8 +33,7 @@ TOKEN_REFRESH: Final = _make("tuning", "a broker renews its own token at a fixed
 
 # --- what is not here ------------------------------------------------------------------------------------------------
 
-QUORUM: Final = _make("feature", "there is no controller quorum: the embedded store or ZooKeeper keeps the metadata")
-CORDONS: Final = _make("feature", "new partitions go to every log directory that works")
+QUORUM: Final = _make("feature", "it is for controllers of a quorum, and Ottla is none of them")
 UNSTABLE_VERSIONS: Final = _make("feature", "unstable versions of APIs are not offered")
 REPORTERS: Final = _make("feature", "no Java class is loaded", "read /metrics of ottla.admin.listener instead")
 

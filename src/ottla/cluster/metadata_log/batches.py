@@ -34,6 +34,7 @@ class MetadataBatch(NamedTuple):
     timestamp_ms: int
     records: tuple[MetadataRecord, ...]
     controls: tuple[ControlMessage, ...]
+    size_bytes: int = 0
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -95,4 +96,5 @@ def read_batch(batch: RecordBatch) -> MetadataBatch:
         batch.max_timestamp_ms,
         tuple(records),
         tuple(controls),
+        batch.size_bytes,
     )

@@ -13,6 +13,7 @@
    snapshot of it is named by.
 4. Control records mean nothing here; voters and leaders are Raft's.
 5. A snapshot is loaded in steps, each bounded by STEP_RECORDS, and shown at the end.
+6. `take_changes` says by which changes the image became what it is, for who follows it without comparing images.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-from ottla.cluster.changes import IllegalChange, apply_all
+from ottla.cluster.changes import Change, IllegalChange, apply_all
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.metadata_log.batches import MetadataBatch
 from ottla.cluster.metadata_log.reading import Replay
@@ -60,6 +61,12 @@ class MetadataLoader:
         self._read = Position()
         self._records: list[MetadataRecord] = []
         self._in_transaction = False
+        self._changes: list[Change] | None = None
+
+    def take_changes(self) -> list[Change] | None:
+        """What changed since this was asked last; None where anything may have: at first, and after a snapshot."""
+        changes, self._changes = self._changes, []
+        return changes
 
     @property
     def in_transaction(self) -> bool:
@@ -105,7 +112,10 @@ class MetadataLoader:
         for record in self._records:
             replay.add(record)
         self._records.clear()
-        self.image = replace(apply_all(self.image, replay.changes()), change_number=position.offset)
+        changes = list(replay.changes())
+        if self._changes is not None:
+            self._changes += changes
+        self.image = replace(apply_all(self.image, changes), change_number=position.offset)
         self.position = position
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
@@ -127,6 +137,7 @@ class MetadataLoader:
             image = apply_all(image, step)
             yield
         self._records.clear()
+        self._changes = None
         self._in_transaction = False
         self.position = self._read = Position(end_offset - 1, epoch, timestamp_ms)
         self.image = replace(image, change_number=end_offset - 1)

@@ -36,7 +36,6 @@ from ottla.values import METADATA_TOPIC_UUID, Address
 
 logger = logging.getLogger(__name__)
 
-FETCH_BYTES_MAX: Final = 1 << 20
 READ_BYTES: Final = 1 << 20
 INCONSISTENT_CLUSTER_ID: Final = InconsistentClusterId.code
 NOT_THE_LEADER: Final = (6, 8)
@@ -56,11 +55,13 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """What controller.quorum.* say about time."""
+    """What controller.quorum.* say about time, and about how much is asked for at once."""
 
     fetch_timeout_ms: int = 2_000
     retry_backoff_ms: int = 20
     max_wait_ms: int = 500
+    fetch_max_bytes: int = 1 << 20
+    snapshot_max_bytes: int = 1 << 20
 
 
 Request: TypeAlias = fetch.FetchRequest | fetch_snapshot.FetchSnapshotRequest
@@ -91,6 +92,8 @@ class Observer:
         self.state = read_quorum_state(files, log.directory) or QuorumState()
         self.voters = VoterHistory()
         self.wake_ms = now_ms
+        self.leader_high_watermark: int | None = None
+        """The last one that a leader told; None before the first."""
         self._files = files
         self._identity = identity
         self._bootstrap = list(bootstrap)
@@ -108,6 +111,11 @@ class Observer:
             self.voters.begin(read_snapshot(self._files, self.log.snapshot_path(newest)))
         for batch in self._batches(self.log.start_offset, self.log.end_offset):
             self.voters.add(batch)
+
+    @property
+    def leader(self) -> Address | None:
+        """Where the leader of the log is, who is the active controller, too; None while nobody is known."""
+        return self._leader
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -148,7 +156,7 @@ class Observer:
             replica_state=fetch.ReplicaState(replica_id=self._identity.node_id),
             max_wait_ms=self._patience.max_wait_ms,
             min_bytes=0,
-            max_bytes=FETCH_BYTES_MAX,
+            max_bytes=self._patience.fetch_max_bytes,
             topics=[fetch.FetchTopic(topic_id=METADATA_TOPIC_UUID, partitions=[partition])],
         )
 
@@ -163,7 +171,7 @@ class Observer:
         return fetch_snapshot.FetchSnapshotRequest(
             cluster_id=self._identity.cluster_id,
             replica_id=self._identity.node_id,
-            max_bytes=FETCH_BYTES_MAX,
+            max_bytes=self._patience.snapshot_max_bytes,
             topics=[fetch_snapshot.TopicSnapshot(name=METADATA_PARTITION.topic, partitions=[partition])],
         )
 
@@ -243,6 +251,8 @@ class Observer:
         for batch in self._batches(before, self.log.end_offset):
             self.voters.add(batch)
         self.log.update_high_watermark(high_watermark)
+        if high_watermark >= 0:
+            self.leader_high_watermark = high_watermark
 
     def _cut(self, epoch: int, end_offset: int, now_ms: int) -> None:
         """Cut off what the leader does not have: its largest epoch up to our last one ends there."""

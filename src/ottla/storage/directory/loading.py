@@ -66,10 +66,10 @@ class LoadedLog(NamedTuple):
     total: int = 0
 
 
-def prepare(
+def claim(
     directories: Sequence[LogDirectory], *, cluster_id: str, broker_id: int, random_bytes: Callable[[int], bytes]
-) -> list[FoundLog]:
-    """Lock and identify the directories and find their logs; a directory that fails gives none."""
+) -> None:
+    """Lock and identify the directories; one that fails is offline."""
     _refuse_same_paths(directories)
     for directory in directories:
         _unless_it_fails(directory, directory.lock)
@@ -79,6 +79,10 @@ def prepare(
             partial(directory.identify, cluster_id=cluster_id, broker_id=broker_id, random_bytes=random_bytes),
         )
     _refuse_same_ids(directories)
+
+
+def find_logs(directories: Sequence[LogDirectory], random_bytes: Callable[[int], bytes]) -> list[FoundLog]:
+    """The logs of directories that are claimed; a directory that fails gives none."""
     found: list[FoundLog] = []
     for directory in directories:
         _unless_it_fails(directory, partial(_find, directory, found))

@@ -37,7 +37,14 @@ from ottla.light_tuples import NamedTuple
 from ottla.storage.directory.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from ottla.storage.directory.directories import DELETE, FUTURE, STRAY, CheckpointJob, FoundLog, LogDirectory
 from ottla.storage.directory.future_logs import FutureLogs, forget_replacing, future_directory_name, note_replacing
-from ottla.storage.directory.loading import DEFAULT_PRODUCER_LIMITS, LoadedLog, ProducerLimits, load_all, prepare
+from ottla.storage.directory.loading import (
+    DEFAULT_PRODUCER_LIMITS,
+    LoadedLog,
+    ProducerLimits,
+    claim,
+    find_logs,
+    load_all,
+)
 from ottla.storage.directory.open_files import OpenFiles
 from ottla.storage.directory.removals import Removal, Removals
 from ottla.storage.directory.stopping import close_cleanly
@@ -115,9 +122,25 @@ class LogManager:
         self._abandoned: list[PartitionLog] = []
         self._reported: set[Path] = set()
         self._removals = Removals()
+        self._is_claimed = False
         self._is_open = False
 
     # --- start --------------------------------------------------------------------------------------------------------
+
+    def claim(self) -> None:
+        """Lock and identify the directories, for who has something to do in them before the logs are opened. An error
+        means that none is locked."""
+        try:
+            claim(
+                self.directories,
+                cluster_id=self._cluster_id,
+                broker_id=self._broker_id,
+                random_bytes=self._random_bytes,
+            )
+        except BaseException:
+            self.close(is_clean=False)
+            raise
+        self._is_claimed = True
 
     def open(self, now_ms: int, *, pool: Executor | None = None) -> list[LoadedLog]:
         """Open everything; see `opening`."""
@@ -132,12 +155,9 @@ class LogManager:
             raise
 
     def _opening(self, now_ms: int, pool: Executor | None) -> Iterator[LoadedLog]:
-        found = prepare(
-            self.directories,
-            cluster_id=self._cluster_id,
-            broker_id=self._broker_id,
-            random_bytes=self._random_bytes,
-        )
+        if not self._is_claimed:
+            self.claim()
+        found = find_logs(self.directories, self._random_bytes)
         for each in found:
             self._note_role(each, now_ms)
         wanted = [each for each in found if each.name.role in ("", FUTURE)]
@@ -266,6 +286,10 @@ class LogManager:
             return usable[0]
         counts = Counter(id(each) for each in self._directories_by_log.values())
         return min(usable, key=lambda each: counts[id(each)])
+
+    def cordon(self, directories: Iterable[Path]) -> None:
+        """These, and no others, get no new logs."""
+        self.cordoned = set(directories)
 
     def delete(self, name: TopicPartition, now_ms: int) -> None:
         """Take a partition's log out of use; it leaves the disk after file.delete.delay.ms."""

@@ -24,7 +24,7 @@ import pytest
 from ottla.broker.broker import Broker
 from ottla.broker.cluster.alone import AloneLink
 from ottla.broker.cluster.controller_orders import ControllerOrders
-from ottla.broker.replication.replication import Replication
+from ottla.broker.replication.replication import Replication, fetch_version
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.dispatch import codec_of
 from ottla.broker.requests.running import Background, awaited
@@ -118,14 +118,15 @@ class NodeLink(AloneLink):
             orders=ControllerOrders(
                 broker, learn_settings=self.learn_settings, repeat=lambda: self.repeat(), take_view=lambda request: None
             ),
-            addresses=SimpleNamespace(includes=lambda address: True),  # everybody asks from the same machine
         )
+        self.addresses = SimpleNamespace(includes=lambda address: True)  # everybody asks from the same machine
         self._node = node
         self.replication = Replication(
             broker,
             [BrokerConnections(world, node.id)],
             lambda request: world.post(node.id, CONTROLLER, request, None),
             broker_epoch=lambda: node.epoch,
+            fetch_version=lambda: fetch_version(broker.settings.inter_broker_protocol_version),
         )
 
     @property

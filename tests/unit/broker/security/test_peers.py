@@ -59,8 +59,7 @@ def make(settings, access=None, link=None):
     made = SimpleNamespace(
         settings=BrokerSettings({"log.dirs": "/data", **PLAIN, **settings}),
         access=access or Access(),
-        link=link or SimpleNamespace(is_alone=False),
-        member=SimpleNamespace(addresses=Addresses()),
+        link=link or SimpleNamespace(is_alone=False, addresses=Addresses()),
     )
     made.peers = Peers(made)
     return made
@@ -170,7 +169,7 @@ def test_a_change_that_leaves_super_users_without_meaning_is_refused():
 
 
 def test_a_broker_that_is_alone_has_no_others():
-    link = SimpleNamespace(is_alone=True)
+    link = SimpleNamespace(is_alone=True, addresses=None)
     assert outcome(make(NO_LOGIN, link=link), asks()) is REFUSED
     assert outcome(make(NO_LOGIN, Access("User:kafka"), link), asks("User:kafka")) is REFUSED
 

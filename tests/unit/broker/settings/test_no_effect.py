@@ -72,10 +72,6 @@ def is_read(each) -> bool:
     return own or any(other.attribute in read for other in heirs)
 
 
-# Read to refuse the file of a node in a quorum of several; what is not refused has no effect.
-ONLY_REFUSED = {"process.roles", "controller.quorum.voters", "controller.quorum.bootstrap.servers"}
-
-
 @pytest.mark.parametrize("group", [BrokerSettings, TopicSettings, GroupLevelSettings], ids=lambda each: each.__name__)
 def test_a_setting_that_nobody_reads_says_that_it_has_no_effect(group) -> None:
     silent = [each.name for each in group.declared() if each.no_effect is None and not is_read(each)]
@@ -85,7 +81,7 @@ def test_a_setting_that_nobody_reads_says_that_it_has_no_effect(group) -> None:
 def test_a_setting_that_somebody_reads_does_not_say_that_it_has_no_effect() -> None:
     limits = {name for limit in LIMITS.values() for name in limit}
     read = {each.name for group, each in MARKED if group is BrokerSettings and each.attribute in attributes_read()}
-    assert read - limits - ONLY_REFUSED == set(), "these act, so the mark `no_effect` goes"
+    assert read - limits == set(), "these act, so the mark `no_effect` goes"
 
 
 def test_a_reason_says_why_in_words() -> None:
@@ -215,7 +211,6 @@ def test_everything_that_can_change_while_running_acts_or_only_tunes_or_is_refus
     ("name", "value"),
     [
         ("principal.builder.class", "org.example.Builder"),
-        ("cordoned.log.dirs", "*"),
         ("metric.reporters", "org.example.Reporter"),
         ("listener.name.plaintext.ssl.provider", "SunJSSE"),
     ],

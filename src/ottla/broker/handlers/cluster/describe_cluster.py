@@ -37,7 +37,7 @@ def handle(broker: Broker, request: DescribeClusterRequest, context: RequestCont
             error_code=error.code, error_message=str(error), cluster_id=image.cluster_id, brokers=[]
         )
     answer = DescribeClusterResponse(
-        error_code=0, cluster_id=image.cluster_id, controller_id=image.controller_id, brokers=[]
+        error_code=0, cluster_id=image.cluster_id, controller_id=broker.link.controller_for_clients, brokers=[]
     )
     for one in image.brokers.values():
         endpoint = one.endpoint(context.listener)

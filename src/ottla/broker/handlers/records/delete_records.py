@@ -135,11 +135,7 @@ def _refused(index: int, code: int) -> DeleteRecordsPartitionResult:
 def _low_watermark(broker: Broker, partition: Partition) -> int:
     """Where the replicas that live start, the last of them."""
     start = partition.log.log_start_offset
-    return (
-        start
-        if partition.in_sync is None
-        else partition.in_sync.low_watermark(start, broker.image.brokers.__contains__)
-    )
+    return start if partition.in_sync is None else partition.in_sync.low_watermark(start, broker.image.is_alive)
 
 
 def _delete(broker: Broker, name: TopicPartition, offset: int) -> Partition:

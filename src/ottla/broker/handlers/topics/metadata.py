@@ -75,9 +75,9 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
             await pace.step()
     image = broker.image
     answer = MetadataResponse(
-        brokers=[_broker(one, context.listener) for one in image.brokers.values() if one.endpoint(context.listener)],
+        brokers=[_broker(one, context.listener) for one in image.brokers.values() if _is_shown(one, context.listener)],
         cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
+        controller_id=broker.link.controller_for_clients,
         topics=topics,
     )
     if request.include_cluster_authorized_operations:
@@ -86,6 +86,10 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
             broker.access.operations(context, AclResource.CLUSTER) if may_describe else NO_OPERATIONS
         )
     return answer
+
+
+def _is_shown(one: model.Broker, listener: str) -> bool:
+    return not one.fenced and one.endpoint(listener) is not None
 
 
 def _broker(one: model.Broker, listener: str) -> MetadataResponseBroker:
@@ -208,7 +212,7 @@ def _partition(
 def leader_of(image: ClusterImage, state: model.Partition, listener: str) -> tuple[int, int]:
     """Error code and id of the leader as clients of a listener see it; -1 when they cannot reach one."""
     leader = image.brokers.get(state.leader)
-    if leader is None:
+    if leader is None or leader.fenced:
         return LeaderNotAvailable.code, model.NO_LEADER
     if leader.endpoint(listener) is None:
         return ListenerNotFound.code, model.NO_LEADER

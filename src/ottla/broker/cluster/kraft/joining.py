@@ -1,0 +1,259 @@
+"""Makes a broker a member of a cluster whose truth is the metadata log of controllers. Loaded by nobody else.
+
+identity = read_identity(files, settings)                 # whose directories they are: kafka-storage format said so
+following = open_following(...)                            # the log in its directory, not yet followed
+broker.link = make_link(broker, following, ...)            # what the broker is in its cluster, not yet registered
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.broker import Broker
+from ottla.broker.cluster.inter_broker import InterBroker
+from ottla.broker.cluster.joining import FETCHER_LINK
+from ottla.broker.cluster.kraft.controllers import ActiveController, Addressed, ControllerConnections, Controllers
+from ottla.broker.cluster.kraft.lifecycle import BrokerLifecycle, LifecycleSettings
+from ottla.broker.cluster.kraft.link import KRaftLink
+from ottla.broker.cluster.kraft.log_following import LogFollowing, SnapshotRules
+from ottla.broker.security.own_login import own_login, own_principal
+from ottla.broker.settings import BrokerSettings
+from ottla.cluster import model
+from ottla.cluster.features import KRAFT_VERSION, SUPPORTED
+from ottla.cluster.metadata_log.loader import MetadataLoader
+from ottla.cluster.model import FeatureRange
+from ottla.cluster.raft.log import LogLimits, MetadataLog
+from ottla.cluster.raft.observer import Identity, Observer, Patience
+from ottla.errors import OttlaError
+from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from ottla.storage.directory.checkpoints import MetaProperties, read_meta_properties
+from ottla.storage.directory.directories import LogDirectory
+from ottla.storage.directory.manager import LogManager
+from ottla.storage.files import Files
+from ottla.values import random_uuid
+
+if TYPE_CHECKING:
+    from ottla.broker.world import World
+
+SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+FEATURES: Final = (*SUPPORTED, FeatureRange(KRAFT_VERSION, 0, 1))
+"""What a broker of a quorum's cluster understands; the level of kraft.version is the quorum's own affair."""
+LOG_WAIT_MS: Final = 500
+"""How long the leader of the log holds a fetch back while there is nothing new, as in Kafka."""
+
+
+class DirectoryNotFormatted(OttlaError):
+    """A directory does not say which cluster it belongs to, and a broker under controllers does not choose.
+    Format it with: ottla kafka storage format (or Apache's kafka-storage.sh), with the id of the cluster."""
+
+
+def read_identity(files: Files, settings: BrokerSettings) -> MetaProperties:
+    """Whose the directories are. Foreign ones are refused when they are locked."""
+    directory = settings.metadata_directory
+    found = read_meta_properties(files, directory) if files.exists(directory) else None
+    if found is None or found.cluster_id is None:
+        raise DirectoryNotFormatted(f"{directory} has no meta.properties with a cluster.id")
+    found.expect(directory, node_id=settings.wanted_id)
+    return found
+
+
+class Connecting:
+    """Makes connections: to controllers now, to other brokers as soon as an image tells where they are."""
+
+    def __init__(self, settings: BrokerSettings, world: World, broker_id: int) -> None:
+        self._settings, self._world, self._broker_id = settings, world, broker_id
+        listener = settings.controller_listener
+        self._addressed = Addressed(listener.name, listener.protocol)
+        self._make_fetcher: Callable[[], InterBroker] | None = None
+
+    def to_controllers(self, active: ActiveController) -> ControllerConnections:
+        def made() -> Controllers:
+            connections = InterBroker(
+                self._broker_id,
+                self._addressed.endpoint,
+                transport=self._world.transport,
+                clock=self._world.clock,
+                random=self._world.random,
+            )
+            return Controllers(connections, self._addressed, active)
+
+        return ControllerConnections(*(made() for _ in ControllerConnections._fields))
+
+    def to_brokers(
+        self, broker: Broker, tls: Callable[[], ssl.SSLContext | None], count: int
+    ) -> tuple[InterBroker, InterBroker, list[InterBroker]]:
+        """For questions to leaders, for markers of transactions, and so many for fetchers."""
+        listener = self._settings.inter_broker_listener.name
+        login = own_login(lambda: broker.settings, self._world.clock, self._world.random)
+        broker.settings_checks.append(own_principal)  # a change with which this broker could not log in is refused
+
+        def endpoint_of(broker_id: int) -> model.Endpoint | None:
+            known = broker.image.brokers.get(broker_id)
+            return None if known is None else known.endpoint(listener)
+
+        def made(*, fetches: bool) -> InterBroker:
+            return InterBroker(
+                broker.id,
+                endpoint_of,
+                transport=self._world.transport,
+                clock=self._world.clock,
+                random=self._world.random,
+                link_settings=FETCHER_LINK if fetches else None,
+                login=login,
+                tls=tls,
+            )
+
+        leaders = made(fetches=False)
+        leaders.owns_login = True  # it is closed last
+        self._make_fetcher = partial(made, fetches=True)
+        return leaders, made(fetches=False), self.fetchers(count)
+
+    def fetchers(self, count: int) -> list[InterBroker]:
+        """Connections for so many fetchers."""
+        assert self._make_fetcher is not None, "there is a broker"
+        return [self._make_fetcher() for _ in range(count)]
+
+
+# --- the log ----------------------------------------------------------------------------------------------------------
+
+
+def open_following(
+    settings: BrokerSettings,
+    world: World,
+    logs: LogManager,
+    identity: MetaProperties,
+    ended: Callable[[OttlaError], None],
+    pool: Executor | None,
+) -> tuple[LogFollowing, ControllerConnections, Connecting]:
+    """The metadata log of directories that are locked, and how controllers are asked."""
+    directory = metadata_directory(settings, logs)
+    files, now_ms = directory.files, world.clock.now_ms()
+    directory.files.check()
+    assert identity.cluster_id is not None, "a directory without is refused"
+    assert identity.node_id is not None, "and so is one of nobody"
+    assert directory.directory_id is not None, "it has one since it was locked"
+    limits = LogLimits(
+        segment_bytes=settings.metadata_log_segment_bytes,
+        segment_ms=settings.metadata_log_segment_ms,
+        retention_bytes=settings.metadata_max_retention_bytes,
+        retention_ms=settings.metadata_max_retention_ms,
+    )
+    observer = Observer(
+        files,
+        MetadataLog.open(files, directory.path, now_ms=now_ms, limits=limits),
+        Identity(identity.cluster_id, identity.node_id, directory.directory_id),
+        settings.quorum_addresses,
+        Patience(
+            fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
+            retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
+            max_wait_ms=LOG_WAIT_MS,
+            fetch_max_bytes=settings.controller_quorum_fetch_max_bytes,
+            snapshot_max_bytes=settings.controller_quorum_fetch_snapshot_max_bytes,
+        ),
+        now_ms,
+    )
+    connecting = Connecting(settings, world, identity.node_id)
+    active = ActiveController()
+    controllers = connecting.to_controllers(active)
+    following = LogFollowing(
+        observer,
+        MetadataLoader(identity.cluster_id),
+        controllers.log.ask_at,
+        files=files,
+        clock=world.clock,
+        pool=pool,
+        request_timeout_ms=settings.controller_quorum_request_timeout_ms,
+        snapshots=SnapshotRules(
+            settings.metadata_log_max_record_bytes_between_snapshots,
+            settings.metadata_log_max_snapshot_interval_ms,
+            limits.delete_delay_ms,
+        ),
+        ended=ended,
+        leader_is_at=active.update,
+    )
+    return following, controllers, connecting
+
+
+def metadata_directory(settings: BrokerSettings, logs: LogManager) -> LogDirectory:
+    """The one of the log directories that has the metadata log."""
+    wanted: Path = settings.metadata_directory
+    return next(each for each in logs.directories if each.path == wanted)
+
+
+# --- the link ---------------------------------------------------------------------------------------------------------
+
+
+def make_link(
+    broker: Broker,
+    *,
+    settings: BrokerSettings,
+    world: World,
+    logs: LogManager,
+    following: LogFollowing,
+    controllers: ControllerConnections,
+    connecting: Connecting,
+    tls: Callable[[], ssl.SSLContext | None],
+    ended: Callable[[OttlaError], None],
+) -> KRaftLink:
+    """The link, not yet started. `tls` gives the context for connections to other brokers."""
+    leaders, markers, fetchers = connecting.to_brokers(broker, tls, settings.num_replica_fetchers)
+
+    def make_lifecycle(me: model.Broker) -> BrokerLifecycle:
+        return BrokerLifecycle(
+            _registration(me, broker.image.cluster_id, logs, world),
+            LifecycleSettings(
+                heartbeat_interval_ms=settings.broker_heartbeat_interval_ms,
+                session_timeout_ms=settings.broker_session_timeout_ms,
+                registration_timeout_ms=settings.initial_broker_registration_timeout_ms,
+                directory_failure_timeout_ms=settings.log_dir_failure_timeout_ms,
+            ),
+            world.random,
+            world.clock.monotonic_ms(),
+        )
+
+    link = KRaftLink(
+        broker, following, controllers, make_lifecycle, leaders, markers, fetchers, settings=settings, ended=ended
+    )
+    broker.dynamic.subscribe(
+        ["num.replica.fetchers"],
+        lambda _, new: link.replication.redistribute(connecting.fetchers(new.num_replica_fetchers)),
+    )
+    broker.dynamic.subscribe(["cordoned.log.dirs"], lambda *_: link.directories_cordoned())
+    return link
+
+
+def _registration(me: model.Broker, cluster_id: str, logs: LogManager, world: World) -> BrokerRegistrationRequest:
+    return BrokerRegistrationRequest(
+        broker_id=me.id,
+        cluster_id=cluster_id,
+        incarnation_id=random_uuid(world.random.randbytes),
+        listeners=[
+            Listener(
+                name=each.listener,
+                host=each.host,
+                port=each.port,
+                security_protocol=SECURITY_PROTOCOLS[each.security_protocol],
+            )
+            for each in me.endpoints
+        ],
+        features=[
+            Feature(name=each.name, min_supported_version=each.min_level, max_supported_version=each.max_level)
+            for each in FEATURES
+        ],
+        rack=me.rack,
+        log_dirs=[each.directory_id for each in logs.directories if each.directory_id is not None],
+        previous_broker_epoch=-1 if me.lost_memory else _previous_epoch(logs),
+    )
+
+
+def _previous_epoch(logs: LogManager) -> int:
+    """The epoch under which this broker stopped in order, where all its directories say the same; else -1."""
+    stops = [each.last_stop if each.is_online else None for each in logs.directories]
+    epochs = {None if stop is None else stop.broker_epoch for stop in stops}
+    only = epochs.pop() if len(epochs) == 1 else None
+    return -1 if only is None else only
