@@ -106,6 +106,14 @@ def test_rows_replace_what_their_key_had_in_a_topic(told: dict[str, Any], regist
     assert config["cleanup.policy"].value == "compact"
 
 
+def test_a_table_of_a_catalog_gets_every_row_once(told: dict[str, Any]) -> None:
+    rows = [dict(row) for row in told["upserts"]["table"]]
+    assert [(row["user"], row["clicks"]) for row in rows] == [
+        ("a", 0), ("a", 1), ("a", 3), ("b", 2), ("b", 20), ("c", 5)
+    ]  # fmt: skip
+    assert set(rows[0]) == {"user", "clicks", "gone"}, "where a row came from is no part of the table"
+
+
 def test_rows_replace_what_their_key_had_in_postgresql(told: dict[str, Any], address: str | None) -> None:
     if (reason := no_postgres()) is not None:
         pytest.skip(reason)

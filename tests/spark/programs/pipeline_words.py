@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 HERE, SERVERS, REGISTRY = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 POSTGRES = os.environ.get("POSTGRES")
-QUICK = {"spark.sql.shuffle.partitions": "2"}
+QUICK = {"spark.sql.shuffle.partitions": "2", "spark.sql.warehouse.dir": str(HERE / "warehouse")}
 
 
 def make_topics(*names: str) -> None:
@@ -122,6 +122,7 @@ sinks:
   last: {from: clicks, topic: upsert-last, mode: update, key: user, delete: gone}
   counted: {from: counts, topic: upsert-counts, mode: update, key: user}
   whole: {from: few, topic: upsert-few, mode: complete, key: user}
+  in_catalog: {from: clicks, table: added_clicks, partition_by: user}
 @TABLES@
 """
 TABLES = """
@@ -142,7 +143,8 @@ def upserts(spark: SparkSession) -> dict[str, Any]:
         rows = [{"user": user, "clicks": count or 0, "gone": count is None} for user, count in clicks]
         send("upsert-clicks", *[(str(row["user"]), row) for row in rows])
         told.append(ran(spark, "upserts", text))
-    return {"runs": told}
+    rows = spark.table("added_clicks").orderBy("user", "clicks").collect()
+    return {"runs": told, "table": [sorted(row.asDict().items()) for row in rows]}
 
 
 SOURCES = """

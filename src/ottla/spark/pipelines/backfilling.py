@@ -7,7 +7,7 @@
    reads the same records, although others may have come since.
 2. All is computed as a batch, so every window of the period is written, the last one too, and nothing is late.
 3. Topics and PostgreSQL get the rows exactly once, however often it is started: the write has the backfill's name.
-   Files go into a directory of their own, which a repetition replaces. Other databases get them at least once.
+   Files go into a directory of their own, which a repetition replaces. Other tables get them at least once.
 4. Records that the flow has read already are counted: their rows are in its topic or table before, and the backfill
    must be told to write them again. Files have no such doubt.
 5. A result that is kept up to date (mode update or complete) is one of all records: a period of it would put less in
@@ -37,7 +37,7 @@ from ottla.spark.pipelines.frames import OUT, operated, view_frame
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.operations import Flow, Target
 from ottla.spark.pipelines.plan import Plan, make_plan
-from ottla.spark.pipelines.resetting import FILE_FORMATS, UnknownFlow
+from ottla.spark.pipelines.resetting import UnknownFlow
 from ottla.spark.pipelines.storage import OWN, Storage
 from ottla.spark.pipelines.topics import topic_reads
 from ottla.spark.source.option_rows import SOURCE_OPTIONS
@@ -150,7 +150,7 @@ def overlap(plan: Plan, graph: Graph, backfill: Backfill) -> dict[str, int]:
     counts: dict[str, int] = {}
     for source in {span.source: None for span in backfill.spans}:
         for flow in flows_from(backfill.plan, graph, source):
-            if flow.target.format in FILE_FORMATS:
+            if flow.target.is_files:
                 continue
             known = known_positions(storage, flow)
             for span in backfill.spans:
@@ -195,7 +195,7 @@ def _target(plan: Plan, flow: Flow, name: str) -> Target:
         return replaced(
             target, options={**target.options, "jobName": f"{plan.name}-{flow.name}-{name}", "batchId": "0"}
         )
-    if target.format in FILE_FORMATS:
+    if target.is_files:
         return replaced(target, options={**target.options, "path": f"{target.options['path']}-{name}"})
     return target
 
@@ -248,7 +248,11 @@ def _written(spark: SparkSession, flow: Flow, file: Path) -> int:
     writer: Any = counted.write.format(flow.target.format).options(**flow.target.options)
     if flow.target.partition_by:
         writer = writer.partitionBy(*flow.target.partition_by)
-    writer.mode("overwrite" if flow.target.format in FILE_FORMATS else "append").save()
+    writer = writer.mode("overwrite" if flow.target.is_files else "append")
+    if flow.target.table is not None:
+        writer.saveAsTable(flow.target.table)
+    else:
+        writer.save()
     return int(seen.get.get("rows") or 0)
 
 

@@ -2,6 +2,7 @@
 
     topic, update or complete      topic_batches.py: exactly once
     PostgreSQL                     postgres.py: exactly once
+    Delta or Iceberg table         table_batches.py: the same table, however often a batch is tried
     another database               Spark's JDBC writer: at least once, because it has no transaction for a batch
 
 1. What makes a batch count once is its number and the id of the query, which is that of the checkpoint: a query that is
@@ -38,6 +39,10 @@ def batch_writer(flow: Flow, checkpoint: str) -> WriteBatch:
         from ottla.spark.pipelines.postgres_batches import PostgresBatches
 
         return PostgresBatches(flow.name, flow.target, Checkpoint(checkpoint))
+    if flow.target.table is not None:
+        from ottla.spark.pipelines.table_batches import TableBatches
+
+        return TableBatches(flow.name, flow.target)
     return _Appended(flow)
 
 

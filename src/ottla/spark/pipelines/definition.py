@@ -43,6 +43,8 @@ KEY_FORMATS: Final = ("string", "binary")
 SINK_KEY_FORMATS: Final = ("string", *REGISTERED_FORMATS)
 FILE_SOURCE_FORMATS: Final = ("parquet", "json", "csv", "orc", "text")
 FILE_SINK_FORMATS: Final = ("parquet", "json", "csv", "orc")
+TABLE_FORMATS: Final = ("parquet", "orc", "json", "csv", "delta", "iceberg")
+MERGING_FORMATS: Final = ("delta", "iceberg")  # formats of tables whose rows can be replaced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +170,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
-    """Where the records of a source or step go: a topic, files, or a database."""
+    """Where the records of a source or step go: a topic, files, a database, or a table in a catalog."""
 
     from_: str = word("the source or step whose records are written")
     topic: str | None = word("the topic", None)
@@ -205,12 +207,17 @@ class Sink:
     files: str | None = word("instead of a topic: the directory", None)
     format: str | None = word(
         "what a topic's values are written as: json, string, or by a schema avro, protobuf, json_schema (json; string "
-        "when `value` is said); of files: parquet, json, csv or orc (parquet)",
+        "when `value` is said); of files: parquet, json, csv or orc (parquet); of a table in a catalog also delta or "
+        "iceberg, which need their jar",
         None,
     )
-    partition_by: tuple[str, ...] = word("columns that name the subdirectories of files", ())
+    partition_by: tuple[str, ...] = word(
+        "columns that name the subdirectories of files, or that a table is partitioned by", ()
+    )
     jdbc: str | None = word("instead of a topic: the database, as jdbc:postgresql://host/name", None)
-    table: str | None = word("the table of the database", None)
+    table: str | None = word(
+        "the table of the database; or without jdbc a table in a catalog of Spark, as in lake.shop.orders", None
+    )
     bootstrap: str | None = word("brokers of this topic's cluster, when they are not the pipeline's", None)
     options: Mapping[str, str] = word("further options of Spark's writer", {})
 

@@ -19,6 +19,7 @@ from ottla.spark.pipelines.operations import (
     Call,
     Count,
     Dataset,
+    Drop,
     Flow,
     Latest,
     Operation,
@@ -91,6 +92,8 @@ def operated(frame: DataFrame, operations: Sequence[Operation]) -> DataFrame:
         elif isinstance(each, Pack):
             row = functions.struct("*").dropFields(*each.without).alias(each.into)
             frame = frame.select(row, *map(functions.expr, each.beside))
+        elif isinstance(each, Drop):
+            frame = frame.drop(*each.columns)
         elif isinstance(each, Unique):
             frame = frame.dropDuplicatesWithinWatermark(list(each.columns))
         elif isinstance(each, Latest):

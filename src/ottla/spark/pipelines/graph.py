@@ -121,6 +121,8 @@ def shown_sink(sink: Sink) -> str:
         return f"topic {sink.topic}{form}{how}, {'at least once' if at_least else 'exactly once'}"
     if sink.files is not None:
         return f"{sink.format or 'parquet'} files {sink.files}"
+    if sink.jdbc is None:
+        return f"{sink.format or 'parquet'} table {sink.table}{how}, exactly once"
     guarantee = "exactly once" if is_postgresql(sink) else "at least once"
     return f"table {sink.table} of {shown_address(sink)}{how}, {guarantee}"
 

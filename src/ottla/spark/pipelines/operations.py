@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.light_dataclasses import dataclass, field
+
+FILE_FORMATS: Final = ("parquet", "json", "csv", "orc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,14 @@ class Unique:
     columns: tuple[str, ...]
 
 
-Operation: TypeAlias = Select | Where | Pack | Count | Latest | Unique
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """These columns go, if they are there."""
+
+    columns: tuple[str, ...]
+
+
+Operation: TypeAlias = Select | Where | Pack | Count | Latest | Unique | Drop
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +131,19 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where rows are written to; `mode` is Spark's: append, update or complete."""
+    """Where rows are written to; `mode` is Spark's: append, update or complete. `table` is one in a catalog."""
 
     format: str
     options: Mapping[str, str]
     partition_by: tuple[str, ...] = ()
     mode: str = "append"
     batch: Batch | None = None
+    table: str | None = None
+
+    @property
+    def is_files(self) -> bool:
+        """Whether rows go into a directory, of which Spark's file sink keeps the list."""
+        return self.table is None and self.format in FILE_FORMATS
 
 
 @dataclass(frozen=True, slots=True)

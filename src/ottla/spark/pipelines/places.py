@@ -75,6 +75,8 @@ def _written(pipeline: Pipeline, directory: Path) -> Iterator[Written]:
             yield Written(name, (*place, "files"), "directory", "", _path(target.files, directory))
         elif isinstance(target, Sink) and target.jdbc is not None:
             yield Written(name, (*place, "table"), "table", target.jdbc, str(target.table))
+        elif isinstance(target, Sink) and target.table is not None:
+            yield Written(name, (*place, "table"), "table", "", target.table.lower())
 
 
 def _meet(one: Written, other: Written) -> bool:

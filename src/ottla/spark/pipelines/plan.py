@@ -38,6 +38,7 @@ from ottla.spark.pipelines.operations import (
     Call,
     Count,
     Dataset,
+    Drop,
     Flow,
     Group,
     Operation,
@@ -239,6 +240,12 @@ class _Planner:
             options = {**sink.options, "url": str(sink.jdbc), "table": str(sink.table)}
             batch = Batch(key_columns(sink), sink.order_by, sink.delete, without=self._without())
             return Flow(name, sink.from_, (), Target(POSTGRESQL, options, mode=sink.mode, batch=batch))
+        if sink.jdbc is None:
+            form, beside = sink.format or "parquet", self._without()
+            batch = Batch(key_columns(sink), sink.order_by, sink.delete, without=beside)
+            written = None if sink.mode == "append" else batch
+            target = Target(form, sink.options, sink.partition_by, sink.mode, written, table=str(sink.table))
+            return Flow(name, sink.from_, () if written else (Drop(beside),), target)
         options = {**sink.options, "url": str(sink.jdbc), "dbtable": str(sink.table)}
         return Flow(name, sink.from_, (), Target("jdbc", options, batch=Batch()))
 

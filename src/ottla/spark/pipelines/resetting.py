@@ -14,7 +14,6 @@ import json
 import shutil
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Final
 from urllib.parse import unquote, urlparse
 
 from ottla.errors import OttlaError
@@ -25,8 +24,6 @@ from ottla.spark.pipelines.file_logs import LIST
 from ottla.spark.pipelines.operations import Flow
 from ottla.spark.pipelines.plan import Plan
 from ottla.spark.pipelines.storage import CHECKPOINTS, Storage
-
-FILE_FORMATS: Final = ("parquet", "json", "csv", "orc")
 
 
 class NotHere(OttlaError):
@@ -58,7 +55,7 @@ class FlowReset:
             return f"{len(self.files)} files in {self.directory} are removed"
         if self.topic is not None:
             return f"records in {self.topic} stay: the next run writes them again behind these"
-        return "rows in the database stay: the next run writes them again"
+        return "rows in the table stay: the next run writes them again"
 
 
 def plan_reset(plan: Plan, flows: Collection[str]) -> list[FlowReset]:
@@ -78,7 +75,7 @@ def _of_flow(storage: Storage, root: Path, flow: Flow) -> FlowReset:
     checkpoint, batches = root / CHECKPOINTS / flow.name, 0 if progress is None else progress.batch + 1
     if flow.target.format == TOPICS:
         return FlowReset(flow.name, checkpoint, batches, topic=flow.target.options["topic"])
-    if flow.target.format not in FILE_FORMATS:
+    if not flow.target.is_files:
         return FlowReset(flow.name, checkpoint, batches)
     path = flow.target.options["path"]
     if "://" in path.removeprefix("file://"):

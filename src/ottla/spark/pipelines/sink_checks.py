@@ -9,7 +9,9 @@ from typing import Final
 from ottla.spark.pipelines.databases import database_faults
 from ottla.spark.pipelines.definition import (
     FILE_SINK_FORMATS,
+    MERGING_FORMATS,
     REGISTERED_FORMATS,
+    TABLE_FORMATS,
     TOPIC_SINK_FORMATS,
     Pipeline,
     Sink,
@@ -18,7 +20,7 @@ from ottla.spark.pipelines.faults import Fault, Place, nearest
 from ottla.spark.pipelines.places import is_topic_name
 from ottla.spark.pipelines.topic_formats import format_faults
 
-FORMATS: Final = {"topic": TOPIC_SINK_FORMATS, "files": FILE_SINK_FORMATS, "jdbc": ()}
+FORMATS: Final = {"topic": TOPIC_SINK_FORMATS, "files": FILE_SINK_FORMATS, "jdbc": (), "table": TABLE_FORMATS}
 # The words that belong to one kind of place only.
 _BELONGS: Final = {
     "topic": (
@@ -31,8 +33,6 @@ _BELONGS: Final = {
         "message",
         "registry",
     ),
-    "files": ("partition_by",),
-    "jdbc": ("table",),
 }
 
 
@@ -41,9 +41,9 @@ def sink_faults(sink: Sink, pipeline: Pipeline, directory: Path, place: Place) -
     known = [*pipeline.sources, *pipeline.steps]
     if sink.from_ not in known:
         yield Fault((*place, "from"), f"there is no source or step {sink.from_!r}{nearest(sink.from_, known)}")
-    said = [word for word in FORMATS if getattr(sink, word) is not None]
+    said = [word for word in FORMATS if getattr(sink, word) is not None and (word != "table" or sink.jdbc is None)]
     if len(said) != 1:
-        yield Fault(place, f"a sink has one of topic, files and jdbc, not {' and '.join(said) or 'none'}")
+        yield Fault(place, f"a sink has one of topic, files, jdbc and table, not {' and '.join(said) or 'none'}")
         return
     if sink.topic is not None and not is_topic_name(sink.topic):
         yield Fault((*place, "topic"), f"{sink.topic!r} cannot be the name of a topic")
@@ -51,6 +51,8 @@ def sink_faults(sink: Sink, pipeline: Pipeline, directory: Path, place: Place) -
         for word in words:
             if kind != said[0] and getattr(sink, word):
                 yield Fault((*place, word), f"this is for {kind}, and the sink has {said[0]}")
+    if sink.partition_by and said[0] not in ("files", "table"):
+        yield Fault((*place, "partition_by"), f"this is for files and table, and the sink has {said[0]}")
     if sink.format is not None and sink.format not in FORMATS[said[0]]:
         yield Fault((*place, "format"), _cannot(said[0], sink.format))
     elif sink.topic is not None:
@@ -65,10 +67,12 @@ def _key_faults(sink: Sink, kind: str) -> Iterator[tuple[str, str]]:
     if kind == "files":
         for word in ("key", "delete", "order_by"):
             if getattr(sink, word) is not None:
-                yield word, "this is for topic and jdbc: rows in files are not replaced"
+                yield word, "this is for topic, jdbc and table: rows in files are not replaced"
         if sink.mode != "append":
             yield "mode", "files are only appended to; say append, or write a topic or a table of PostgreSQL"
         return
+    if kind == "table" and sink.mode != "append" and sink.format not in MERGING_FORMATS:
+        yield "mode", f"rows of {sink.format or 'parquet'} cannot be replaced: say append, or format: delta or iceberg"
     if sink.key is None and (sink.mode != "append" or sink.delete is not None):
         word = "mode" if sink.mode != "append" else "delete"
         yield word, "rows replace and delete what their key had: say key"
@@ -78,7 +82,7 @@ def _key_faults(sink: Sink, kind: str) -> Iterator[tuple[str, str]]:
         yield "delete", "a complete result deletes what it does not have any more; filter the rows in a step instead"
     if sink.mode == "complete" and sink.key_format in REGISTERED_FORMATS:
         yield "key_format", "a complete result is compared by its keys as text; say string, or use mode: update"
-    if kind == "jdbc" and sink.mode == "append" and sink.key is not None:
+    if kind in ("jdbc", "table") and sink.mode == "append" and sink.key is not None:
         yield "key", "this is for mode: update and complete; append adds rows to the table as they are"
 
 

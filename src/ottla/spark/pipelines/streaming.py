@@ -2,8 +2,9 @@
 
 1. A flow's progress is where Spark's pipelines keep it (<storage>/_checkpoints/<target>/<flow>/<version>): a pipeline
    may run once today and all the time tomorrow, and goes on where it was.
-2. Spark's pipelines have no sink for databases, none for files in subdirectories, and no result that replaces an older
-   one (batches.py). Flows to these run here also when the pipeline runs once, with Trigger.AvailableNow.
+2. Spark's pipelines have no sink for databases, none for files in subdirectories and for tables that are there, and no
+   result that replaces an older one (batches.py). Flows to these run here also when the pipeline runs once, with
+   Trigger.AvailableNow.
 3. A flow that fails is tried again, twice as in Spark's pipelines; then the others are stopped, and PipelineFailed
    says the error.
 """
@@ -36,7 +37,7 @@ RETRY_AFTER_S: Final = 2.0
 
 def is_for_pipelines(target: Target) -> bool:
     """Whether Spark's own pipelines have such a sink."""
-    return target.batch is None and not target.partition_by
+    return target.batch is None and not target.partition_by and target.table is None
 
 
 def checkpoint_of(storage: str, flow: str) -> str:
@@ -141,4 +142,6 @@ class Queries:
             return writer.foreachBatch(batch_writer(flow, checkpoint_of(self._plan.storage, flow.name))).start()
         if flow.target.partition_by:
             writer = writer.partitionBy(*flow.target.partition_by)
+        if flow.target.table is not None:
+            return writer.format(flow.target.format).options(**flow.target.options).toTable(flow.target.table)
         return writer.format(flow.target.format).options(**flow.target.options).start()
