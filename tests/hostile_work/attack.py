@@ -161,7 +161,7 @@ class Attacked:
             raise
         self.kafka: tuple[str, int] = (said["kafka"][0], said["kafka"][1])
         self.admin: tuple[str, int] = (said["admin"][0], said["admin"][1])
-        self.registry: tuple[str, int] = tuple(said["parts"]["schema registry"])
+        self.registry: tuple[str, int] = tuple(said["parts"].get("schema registry", ()))
         self._unit_ms = min(float(self.tell("unit")["unit_ms"]) for _ in range(5))
         self._http: dict[tuple[tuple[str, int], str], HttpAttacker] = {}
 

@@ -1,10 +1,10 @@
 """The broker that is attacked, as a process of its own: a login, access rules, console and registry, a real directory.
 
-    python -m tests.hostile_work.attacked_broker DIRECTORY [API:KIND of a planted fault ...]
+    python -m tests.hostile_work.attacked_broker DIRECTORY [member] [API:KIND of a planted fault ...]
 
 It says in a line of JSON where it is, and answers commands that come as lines of JSON: `begin` and `end` of a
 measurement (meter.py), `unit` for how fast the machine is now, `freeze` when it has been filled. It ends with its
-input.
+input. A `member` is that of a cluster of one, which serves what brokers ask each other, too.
 """
 
 from __future__ import annotations
@@ -23,9 +23,13 @@ from tests.hostile_work.meter import Meter
 from ottla.broker.broker import Broker
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import handler_of
+from ottla.broker.server import Server
 from ottla.cli.collecting import collect_for_service
 from ottla.cli.commands.broker import SWITCH_INTERVAL_S
+from ottla.cluster.features import first_features
+from ottla.cluster.store.shared_memory import SharedMemory
 from ottla.protocol.api import APIS_BY_NAME
+from ottla.testing import broker as testing_broker
 from ottla.testing.broker import KafkaBroker
 
 ADDRESS_SPACE_BYTES = 6 << 30
@@ -55,6 +59,16 @@ SETTINGS = {
     "log.flush.interval.messages": 1_000_000,
     "ottla.durability": "replicated",
     "auto.create.topics.enable": "false",  # so that the broker is the same for every attack
+}
+MEMBER = "member"
+CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+OF_MEMBERS = {
+    "security.inter.broker.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    f"{LISTENER}.plain.sasl.jaas.config": f'{PLAIN_MODULE} required username="admin" password="{USERS["admin"]}" '
+    + " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
+    + ";",
+    "ottla.schema.registry.listener": "",
 }
 
 
@@ -104,14 +118,23 @@ def plant(api_name: str, kind: str) -> None:
     module.handle = {"loop": slow_on_the_loop, "lock": keeps_the_lock, "memory": takes_memory}[kind]  # type: ignore[attr-defined]
 
 
+def as_member(*arguments: Any, **named: Any) -> Server:
+    """A server whose truth is shared, with nobody."""
+    return Server(*arguments, **named, shared_store=SharedMemory(CLUSTER_ID, first_features()).join())
+
+
 def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     collect_for_service()
-    for api_name, kind in (pair.split(":") for pair in sys.argv[2:]):
+    words = sys.argv[2:]
+    if is_member := MEMBER in words:
+        words.remove(MEMBER)
+        testing_broker.Server = as_member  # type: ignore[misc, assignment]
+    for api_name, kind in (pair.split(":") for pair in words):
         plant(api_name, kind)
-    scram_users = dict(USERS)
-    with KafkaBroker(SETTINGS, directory=sys.argv[1], seed=1, users=scram_users) as broker:
+    settings, users = (SETTINGS | OF_MEMBERS, {}) if is_member else (SETTINGS, dict(USERS))
+    with KafkaBroker(settings, directory=sys.argv[1], seed=1, users=users) as broker:
         thread = broker.call(lambda _: threading.get_ident())
         loop = broker._loop
         assert loop is not None

@@ -35,6 +35,9 @@ PATTERNS = (
 """Expressions that are short and ask for much, or long."""
 
 
+FOR_BROKERS = "a broker alone does not serve it: the generic ones are sent to a member of a cluster, as a client"
+
+
 class Crafted(NamedTuple):
     """Frames that one client sends, made for a turn. Those without a user come instead of a login."""
 
@@ -512,10 +515,10 @@ CRAFTED: Mapping[str, Sequence[Crafted] | str] = {
             lambda _: made("Metadata", topics=[{"name": RECORDS}] * 20_000, allow_auto_topic_creation=False),
         )
     ],
-    "LeaderAndIsr": "for brokers only: a broker alone does not serve it",
-    "StopReplica": "for brokers only: a broker alone does not serve it",
-    "UpdateMetadata": "for brokers only: a broker alone does not serve it",
-    "ControlledShutdown": "for brokers only: a broker alone does not serve it",
+    "LeaderAndIsr": FOR_BROKERS,
+    "StopReplica": FOR_BROKERS,
+    "UpdateMetadata": FOR_BROKERS,
+    "ControlledShutdown": FOR_BROKERS,
     "OffsetCommit": [
         one(
             "5,000 offsets with long metadata",
@@ -918,7 +921,7 @@ CRAFTED: Mapping[str, Sequence[Crafted] | str] = {
     "BeginQuorumEpoch": "for controllers only: no broker serves it",
     "EndQuorumEpoch": "for controllers only: no broker serves it",
     "DescribeQuorum": "a list of topics: the generic ones have it long",
-    "AlterPartition": "for brokers only: a broker alone does not serve it",
+    "AlterPartition": FOR_BROKERS,
     "UpdateFeatures": [
         one(
             f"9,000 features, by {user}",
@@ -933,7 +936,7 @@ CRAFTED: Mapping[str, Sequence[Crafted] | str] = {
         )
         for user in ("bob", "admin")
     ],
-    "Envelope": "for brokers only: a broker alone does not serve it",
+    "Envelope": FOR_BROKERS,
     "FetchSnapshot": "for controllers only: no broker serves it",
     "DescribeCluster": "a flag and a number",
     "DescribeProducers": [
@@ -949,7 +952,7 @@ CRAFTED: Mapping[str, Sequence[Crafted] | str] = {
         one("one id 19,000 times", lambda _: made("DescribeTransactions", transactional_ids=["bob-000001"] * 19_000))
     ],
     "ListTransactions": LISTED_TRANSACTIONS,
-    "AllocateProducerIds": "for brokers only: a broker alone does not serve it",
+    "AllocateProducerIds": FOR_BROKERS,
     "ConsumerGroupHeartbeat": CONSUMER_BEATS,
     "ConsumerGroupDescribe": [
         one(

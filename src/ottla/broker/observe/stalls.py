@@ -3,8 +3,9 @@
 1. Requests (each step of a handler), jobs and background work are measured where they run, which costs two looks at the
    clock a step. Only what took NOTED_MS comes here.
 2. A tick every TICK_MS finds what nobody measured: it comes late. It runs on a real clock only (`watch`).
-3. From WARNING_MS on it is a WARNING with the cause, at most one in QUIET_MS for each cause. The longest of each cause
-   and their number are metrics; there are CAUSES_LIMIT causes at most, the rest is OTHER.
+3. From WARNING_MS on it is a WARNING with the cause and the processor time of the loop's thread: without any it was the
+   disk, the machine or a pause of the process, and no work of ours. At most one in QUIET_MS for each cause. The longest
+   of each cause and their number are metrics; there are CAUSES_LIMIT causes at most, the rest is OTHER.
 """
 
 from __future__ import annotations
@@ -47,7 +48,20 @@ class Stalls:
         self.counts[cause] = self.counts.get(cause, 0) + 1
         if now_ms - self._said_ms.get(cause, float("-inf")) >= QUIET_MS:
             self._said_ms[cause] = now_ms
-            log.warning("%s%s held the loop for %.0f ms; everybody else waited meanwhile", cause, who, took_ms)
+            log.warning(
+                "%s%s held the loop for %.0f ms%s; everybody else waited meanwhile",
+                cause,
+                who,
+                took_ms,
+                self._cpu(took_ms),
+            )
+
+    def _cpu(self, took_ms: float) -> str:
+        """How much of it was work, at most: the rest is the disk, the machine, or a pause of the process. Known to a
+        tick, and only while it ticks."""
+        if self._timer is None:
+            return ""
+        return f" ({min(took_ms, thread_cpu_ms() - self._cpu_ms):.0f} ms of CPU)"
 
     # -- what nobody measures ----------------------------------------------------------------------------------------
 
@@ -65,6 +79,5 @@ class Stalls:
     def _tick(self) -> None:
         late_ms = self._clock.monotonic_ms() - self._due_ms
         if late_ms >= NOTED_MS and self._noted_ms < self._due_ms - TICK_MS:
-            # Without processor time it was the machine or a pause of the process, and no work of ours.
-            self.note(OTHER, late_ms, f" ({thread_cpu_ms() - self._cpu_ms:.0f} ms of CPU)")
+            self.note(OTHER, late_ms)
         self.watch()

@@ -84,6 +84,7 @@ class Lane:
     """What all requests of one API and version have in common."""
 
     __slots__ = (
+        "admission",
         "answer_header",
         "api",
         "charges",
@@ -118,7 +119,10 @@ class Lane:
         self.frame_bytes = frame_limit_bytes(api.key)
         self.slices = declared.slices
         self.large_bytes = LARGE_FRAME_BYTES if declared.is_paced or declared.slices else self.frame_bytes
-        self.check = gate.check_of(api)
+        check, is_for_brokers = gate.check_of(api), api.key in BROKER_APIS
+        # Who may not give orders is refused before anything of his order is read: it may be large.
+        self.admission = check if is_for_brokers else None
+        self.check = None if is_for_brokers else check
         self.charges = None if _is_between_brokers(api) else partial(broker.quotas.charges_of, declared.quota.value)
         self.forwarded_charges = partial(_forwarded_charges, broker)
         self.exempts = declared.exempts
@@ -171,10 +175,8 @@ class Dispatch:
             wait_ms = charges.produce.charge(len(frame), started_ms)
             if wait_ms:
                 connection.throttle(wait_ms)
-        if len(frame) > lane.large_bytes:
-            handled: Handled = self._handle_large(lane, frame, position, context)
-        else:
-            handled = self._handle(lane, _decoded(lane, frame, position), context)
+        handle = self._handle_frame if lane.admission is None else self._handle_admitted
+        handled = handle(lane, frame, position, context)
         return self._answering(lane, handled, context, correlation_id, started_ms, wait_ms)
 
     def dispatch_run(self, frame: memoryview, following: deque[memoryview], connection: Connection) -> RunAnswering:
@@ -213,6 +215,28 @@ class Dispatch:
         return content or lane.runs.encode(frames[:count], handled)
 
     # -- handling ----------------------------------------------------------------------------------------------------
+
+    def _handle_admitted(self, lane: Lane, frame: memoryview, position: int, context: RequestContext) -> Handled:
+        """What only brokers send: its check looks at who sent it and at nothing else."""
+        assert lane.admission is not None
+        try:
+            admitting = lane.admission(None, context)
+        except Exception as error:
+            return self._refusal(lane, error, context)
+        if admitting is None:
+            return self._handle_frame(lane, frame, position, context)
+        return self._handle_when_admitted(lane, admitting, frame, position, context)
+
+    async def _handle_when_admitted(
+        self, lane: Lane, admitting: Work[None], frame: memoryview, position: int, context: RequestContext
+    ) -> Message | None:
+        await admitting
+        return await awaited(self._handle_frame(lane, frame, position, context))
+
+    def _handle_frame(self, lane: Lane, frame: memoryview, position: int, context: RequestContext) -> Handled:
+        if len(frame) > lane.large_bytes:
+            return self._handle_large(lane, frame, position, context)
+        return self._handle(lane, _decoded(lane, frame, position), context)
 
     def _handle(self, lane: Lane, request: Any, context: RequestContext) -> Handled:
         try:

@@ -29,8 +29,9 @@ from ottla.protocol.schema import Message
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-Check: TypeAlias = Callable[[Message, RequestContext], Work[None] | None]
-"""May be a coroutine where something has to be asked first."""
+Check: TypeAlias = Callable[[Message | None, RequestContext], Work[None] | None]
+"""May be a coroutine where something has to be asked first. For what only brokers send it is called before the request
+is read, without it."""
 
 FETCH: Final = "Fetch"
 WRITE_TXN_MARKERS: Final = "WriteTxnMarkers"
@@ -55,7 +56,7 @@ class Gate:
             return self._check_broker
         return self._check_coordinator if api.name == ADD_PARTITIONS_TO_TXN else None
 
-    def _check_broker(self, request: Message, context: RequestContext) -> Work[None] | None:
+    def _check_broker(self, request: Message | None, context: RequestContext) -> Work[None] | None:
         refusal = self._broker.peers.refusal(context)
         if refusal is None:
             return None
@@ -63,7 +64,7 @@ class Gate:
             return self._broker.peers.admit(context)  # after a fresh look
         raise refusal
 
-    def _check_follower(self, request: Message, context: RequestContext) -> Work[None] | None:
+    def _check_follower(self, request: Message | None, context: RequestContext) -> Work[None] | None:
         assert isinstance(request, FetchRequest | SimpleAsked)
         if replica_of(request, context.api_version)[0] < 0:
             return None
@@ -71,7 +72,7 @@ class Gate:
             return None
         return self._check_broker(request, context)
 
-    def _check_coordinator(self, request: Message, context: RequestContext) -> Work[None] | None:
+    def _check_coordinator(self, request: Message | None, context: RequestContext) -> Work[None] | None:
         """Clients ask for one transaction in older versions."""
         if context.api_version < ADDED_BY_BROKERS_SINCE:
             return None

@@ -199,3 +199,22 @@ def test_background_work_is_named_by_its_function(make_broker: Any) -> None:
     memory.do(lambda: memory.broker.background.start(load_everything()))
     (cause,) = memory.broker.stalls.longest_ms
     assert cause.endswith("load_everything")
+
+
+def test_a_warning_says_how_much_of_it_was_processor_time(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without any it was the disk or the machine, and whoever looks for a slow request looks in vain."""
+    cpu_ms = iter([1_000.0, 1_040.0, 9_000.0])
+    monkeypatch.setattr(stalls_module, "thread_cpu_ms", lambda: next(cpu_ms))
+
+    async def story() -> None:
+        stalls = Stalls(ManualClock())
+        stalls.watch()
+        stalls.note("Fetch", 312.0)
+        stalls.note("Produce", 250.0)
+        stalls.stop()
+
+    asyncio.run(story())
+    assert "Fetch held the loop for 312 ms (40 ms of CPU)" in caplog.text
+    assert "Produce held the loop for 250 ms (250 ms of CPU)" in caplog.text

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from types import SimpleNamespace
 
 import pytest
 
 from ottla.broker.network.processor import CloseConnection, Connection
+from ottla.broker.requests import dispatch as dispatching
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.gate import Gate
@@ -15,7 +17,7 @@ from ottla.broker.requests.running import Running, is_coroutine
 from ottla.broker.requests.served import BROKER_APIS, CLUSTER_APIS, SERVED_APIS
 from ottla.errors import ClusterAuthorizationFailed
 from ottla.protocol.api import APIS, api_of
-from ottla.protocol.header import encode_request
+from ottla.protocol.header import encode_request, request_header_version
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from ottla.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
@@ -204,6 +206,25 @@ def test_a_stranger_gets_no_answer_but_the_end_of_the_connection(broker, is_brok
     assert deliver(broker, WriteTxnMarkersRequest(markers=[]), 1, peers) == outcome
     assert deliver(broker, fetch(2, 12), 12, peers) == outcome
     assert deliver(broker, fetch(-1, 12), 12, peers) == (True, False)
+
+
+@pytest.mark.parametrize("name", sorted(BETWEEN_BROKERS - {"Envelope"}))
+@pytest.mark.parametrize("refusal", [None, ClusterAuthorizationFailed("not whom brokers log in as")])
+def test_what_only_brokers_send_is_not_read_when_somebody_else_sends_it(broker, name, refusal, monkeypatch):
+    """It may be as large as the cluster: who has no rights held the loop for as long as it took to read it."""
+    api = API_OF_NAME[name]
+    read = []
+    monkeypatch.setattr(dispatching, "_decoded", lambda lane, frame, position: read.append(len(frame)))
+    peers = FakePeers(refusal=refusal)
+    dispatch = Dispatch(broker.broker, CLUSTER_APIS, in_a_cluster(broker, peers))
+    connection = Connection(1, "PLAINTEXT", dispatch, lambda _: None)
+    link = Link()
+    connection.opened(link)
+    version = api.advertised.max
+    flexible = b"\0" if request_header_version(api.key, version) == 2 else b""
+    frame = struct.pack(">hhih", api.key, version, 1, -1) + flexible + bytes(2_000)
+    broker.do(lambda: connection.frame_received(memoryview(bytearray(frame))))
+    assert (read, link.is_closed, bool(link.written)) == ([], refusal is None, refusal is not None)
 
 
 def test_nothing_is_done_before_the_check_has_passed(broker):
