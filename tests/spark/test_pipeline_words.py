@@ -20,6 +20,7 @@ from ottla.testing import KafkaBroker
 pytest.importorskip("pyspark", reason="needs PySpark: pip install 'ottla[spark]'")
 pytest.importorskip("starlette", reason="the registry needs ottla[registry]")
 pytest.importorskip("fastavro")
+pytest.importorskip("opentelemetry.sdk")
 pytest.importorskip("jsonschema")
 psycopg = pytest.importorskip("psycopg", reason="needs ottla[postgres]")
 
@@ -139,6 +140,11 @@ def test_topics_are_read_together_as_tables_and_as_changes(told: dict[str, Any],
     assert priced == [(1, 1, "src-a"), (2, None, "src-a"), (3, 3, "src-b")], "y was deleted, z was bad once"
     assert [(row["id"], row["price"]) for row in rows("src-priced")[3:]] == [(1, 10)], "the table is read anew"
     assert len(committed(registry_broker, "src-likes")) == 4
+    traces = [dict(record.headers).get("traceparent") for record in committed(registry_broker, "src-likes")]
+    assert sorted(filter(None, traces)) == [b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"]
+    links = told["sources"]["links"]
+    assert links["process likes"] == links["process out"] == ["0af7651916cd43dd8448eb211c80319c"]
+    assert links["process copied"] == [], "its source had no record with a trace"
     copied = [(record.key, record.value) for record in committed(registry_broker, "src-copied")]
     assert sorted(copied[:2]) == [(b"1", b'{"id":1,"name":"uno"}'), (b"2", b'{"id":2,"name":"two"}')]
     assert copied[2:] == [(b"1", None)], "a row that was deleted is a tombstone"

@@ -13,6 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
 from ottla import Admin, NewTopic, Producer
 from ottla.spark.pipelines.connecting import open_session
 from ottla.spark.pipelines.running import load, run_triggered
@@ -148,6 +153,7 @@ def upserts(spark: SparkSession) -> dict[str, Any]:
 
 
 SOURCES = """
+traces: true
 sources:
   orders: {topic: "src-a,src-b", format: json, schema: "id INT, product STRING"}
   like: {topic_pattern: "src-[ab]", format: string}
@@ -165,11 +171,14 @@ steps:
   known: SELECT orders.id, now.name FROM orders JOIN now ON orders.id = now.id
 sinks:
   out: {from: priced, topic: src-priced}
-  likes: {from: like, topic: src-likes, value: value}
+  likes: {from: like, topic: src-likes, value: value, headers: {traceparent: _traceparent}}
   copied: {from: rows, topic: src-copied, mode: update, key: id, delete: _deleted}
   joined: {from: known, topic: src-known}
 dead_letters: src-dead
 """
+
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 def change(op: str, before: Any, after: Any) -> dict[str, Any]:
@@ -182,17 +191,24 @@ def sources(spark: SparkSession) -> dict[str, Any]:
     make_topics("src-a", "src-b", "src-products", "src-rows")
     send("src-products", ("x", {"name": "x", "price": 1}), ("y", {"name": "y", "price": 2}), ("y", None))
     send("src-products", ("z", b"not yet"), ("z", {"name": "z", "price": 3}))
-    send("src-a", (None, {"id": 1, "product": "x"}), (None, {"id": 2, "product": "y"}))
+    send("src-a", (None, {"id": 2, "product": "y"}))
+    with Producer(bootstrap_servers=SERVERS) as producer:
+        producer.send("src-a", b'{"id": 1, "product": "x"}', headers=[("traceparent", TRACE.encode())])
     send("src-b", (None, {"id": 3, "product": "z"}))
     other = {"payload": {"before": None, "after": {"id": 2, "name": "two"}, "op": "r"}, "schema": {"type": "struct"}}
     send("src-rows", ("1", change("c", None, "one")), ("2", other), ("1", change("u", "one", "uno")))
     send("src-rows", ("3", {"op": "t"}), ("4", change("d", None, None)))
+    spans = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    trace.set_tracer_provider(provider)
     told = [ran(spark, "sources", SOURCES)]
+    links = {span.name: [f"{link.context.trace_id:032x}" for link in span.links] for span in spans.get_finished_spans()}
     send("src-products", ("x", {"name": "x", "price": 10}))
     send("src-rows", ("1", change("d", "uno", None)), ("1", None))
     send("src-a", (None, {"id": 1, "product": "x"}))
     told.append(ran(spark, "sources", SOURCES))
-    return {"runs": told}
+    return {"runs": told, "links": links}
 
 
 SHAPES = """

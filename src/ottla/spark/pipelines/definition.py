@@ -251,6 +251,11 @@ class Pipeline:
     environments: Mapping[str, Mapping[str, str]] = word(
         "other values of parameters, by the name of an environment: --environment NAME", {}
     )
+    traces: bool = word(
+        "whether batches are spans of OpenTelemetry that link to the records' traces, which sources have as the column "
+        "_traceparent",
+        False,
+    )
     kafka: Mapping[str, str] = word("client settings for every topic, as security.protocol", {})
     spark: Mapping[str, str] = word("settings of Spark", {})
     sources: Mapping[str, Source] = word("where records come from, by name")

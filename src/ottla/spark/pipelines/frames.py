@@ -5,6 +5,7 @@ What every flow counts comes along as observed metrics, because pipelines report
 
     ottla_out               rows that the flow hands to its target
     ottla_rules__<name>     rows that <name> had before its rules (`rows`), and how many broke each
+    ottla_traces__<name>    some of the traces of its records, when the pipeline has `traces`
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ from ottla.spark.pipelines.operations import (
     Pack,
     Query,
     Read,
+    Sample,
     Select,
     Unique,
     View,
     Where,
 )
 from ottla.spark.pipelines.python_steps import load_function
+from ottla.spark.pipelines.tracing import TRACES, samples
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -94,6 +97,8 @@ def operated(frame: DataFrame, operations: Sequence[Operation]) -> DataFrame:
             frame = frame.select(row, *map(functions.expr, each.beside))
         elif isinstance(each, Drop):
             frame = frame.drop(*each.columns)
+        elif isinstance(each, Sample):
+            frame = frame.observe(f"{TRACES}{each.dataset}", *map(functions.expr, samples()))
         elif isinstance(each, Unique):
             frame = frame.dropDuplicatesWithinWatermark(list(each.columns))
         elif isinstance(each, Latest):

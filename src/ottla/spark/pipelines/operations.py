@@ -66,7 +66,14 @@ class Drop:
     columns: tuple[str, ...]
 
 
-Operation: TypeAlias = Select | Where | Pack | Count | Latest | Unique | Drop
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Some of the traces of a dataset's records are observed as they pass (tracing.py)."""
+
+    dataset: str
+
+
+Operation: TypeAlias = Select | Where | Pack | Count | Latest | Unique | Drop | Sample
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ from ottla.spark.pipelines.operations import (
     Operation,
     Query,
     Read,
+    Sample,
     Select,
     Target,
     Unique,
@@ -55,6 +56,7 @@ from ottla.spark.pipelines.sql_names import tables_of
 from ottla.spark.pipelines.topic_columns import columns_of, is_decoded, unreadable_reason
 from ottla.spark.pipelines.topic_formats import option_of, sink_options, source_options
 from ottla.spark.pipelines.topic_records import record_of
+from ottla.spark.pipelines.tracing import TRACEPARENT
 
 SERVERS: Final = "kafka.bootstrap.servers"
 
@@ -69,6 +71,7 @@ class Plan:
     flows: tuple[Flow, ...]
     settings: Mapping[str, str]
     groups: tuple[Group, ...] = ()
+    traces: bool = False
 
 
 def make_plan(graph: Graph, directory: Path, servers: str) -> Plan:
@@ -92,8 +95,15 @@ class _Planner:
             views += made
             flows += letters
         storage = self._path(self._pipeline.storage)
-        groups = tuple(self._groups(flows))
-        return Plan(self._pipeline.name, storage, tuple(views), tuple(flows), dict(self._pipeline.spark), groups)
+        return Plan(
+            self._pipeline.name,
+            storage,
+            tuple(views),
+            tuple(flows),
+            dict(self._pipeline.spark),
+            tuple(self._groups(flows)),
+            self._pipeline.traces,
+        )
 
     def _groups(self, flows: Sequence[Flow]) -> Iterator[Group]:
         """A group shows all flows that read its source: several sources may have one group."""
@@ -113,10 +123,16 @@ class _Planner:
             rules = Rules(self._pipeline.name, name, source.expect)
             return self._checked(name, self._files(source), (), (), rules, source.watermark)
         rules = self._rules_of_topic(name, source)
-        keep_headers = _has_headers(source, default=bool(rules.dead))
-        columns = columns_of(source, keep_headers=keep_headers)
+        keep_headers = _has_headers(source, default=bool(rules.dead) or self._traces(source))
+        columns = columns_of(source, keep_headers=keep_headers, traces=self._pipeline.traces)
         read = self._topic(source, with_headers=keep_headers or source.headers)
-        return self._checked(name, read, columns.operations, columns.internal, rules, source.watermark)
+        sampled = (Sample(name),) if self._traces(source) else ()
+        operations = (*columns.operations, *sampled)
+        return self._checked(name, read, operations, columns.internal, rules, source.watermark)
+
+    def _traces(self, source: Source) -> bool:
+        """Whether traces are looked at: a table that a stream is joined with has no part in a batch."""
+        return self._pipeline.traces and not source.is_static
 
     def _files(self, source: Source) -> Read:
         options = {**source.options, "path": self._path(str(source.files))}
@@ -252,7 +268,7 @@ class _Planner:
     def _without(self) -> tuple[str, ...]:
         """Columns that are known of a row and are no part of it."""
         has_changes = any(source.envelope is not None for source in self._pipeline.sources.values())
-        return (*ORIGIN, *CHANGE) if has_changes else ORIGIN
+        return (*ORIGIN, *(CHANGE if has_changes else ()), *((TRACEPARENT,) if self._pipeline.traces else ()))
 
     def _topic_options(self, servers: str | None) -> dict[str, str]:
         named = {f"kafka.{name}": value for name, value in self._pipeline.kafka.items()}

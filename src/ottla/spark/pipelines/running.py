@@ -29,6 +29,7 @@ from ottla.spark.pipelines.group_progress import groups_shown
 from ottla.spark.pipelines.parameters import Chosen, answering
 from ottla.spark.pipelines.plan import Plan, make_plan
 from ottla.spark.pipelines.streaming import Queries, is_for_pipelines
+from ottla.spark.pipelines.tracing import BatchSpans
 from ottla.spark.pipelines.watching import Watch
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def dry_run(plan: Plan, spark: SparkSession) -> dict[str, str]:
 def run_triggered(plan: Plan, spark: SparkSession, watch: Watch, is_over: Callable[[float], bool]) -> None:
     """Work off what is there now, and end."""
     refuse_foreign_directories(plan)
-    with groups_shown(plan, watch.on_positions), _listened(spark, watch):
+    with groups_shown(plan, watch.on_positions), _listened(spark, watch, _spans(plan)):
         theirs = tuple(flow for flow in plan.flows if is_for_pipelines(flow.target))
         if theirs:
             run_once(plan, spark, flows=theirs, on_event=lambda event: _note(watch, event))
@@ -134,7 +135,7 @@ def run_always(
 ) -> None:
     """Run until `is_over`; a batch begins as soon as the last is done, or every so often."""
     refuse_foreign_directories(plan)
-    with groups_shown(plan, watch.on_positions), _listened(spark, watch):
+    with groups_shown(plan, watch.on_positions), _listened(spark, watch, _spans(plan)):
         trigger = {"processingTime": every or "0 seconds"}
         queries = Queries(plan, spark, plan.flows, trigger, on_error=watch.note_error)
         _run_queries(watch, queries, is_over)
@@ -161,9 +162,13 @@ def _note(watch: Watch, event: Event) -> None:
             watch.note_error(event.flow, event.error)
 
 
+def _spans(plan: Plan) -> BatchSpans | None:
+    return BatchSpans(plan.name) if plan.traces else None
+
+
 @contextmanager
-def _listened(spark: SparkSession, watch: Watch) -> Iterator[None]:
-    """While this is open Spark reports every batch to the watch."""
+def _listened(spark: SparkSession, watch: Watch, spans: BatchSpans | None) -> Iterator[None]:
+    """While this is open Spark reports every batch to the watch, and to what makes spans."""
     from pyspark.errors import PySparkException
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -175,7 +180,10 @@ def _listened(spark: SparkSession, watch: Watch) -> Iterator[None]:
 
         def onQueryProgress(self, event: Any) -> None:  # noqa: N802
             lag = lag_of(event.progress)
-            watch.note(json.loads(event.progress.json), None if lag is None else lag.total, ends_of(event.progress))
+            progress = json.loads(event.progress.json)
+            watch.note(progress, None if lag is None else lag.total, ends_of(event.progress))
+            if spans is not None:
+                spans.note(progress)
 
         def onQueryIdle(self, event: Any) -> None:  # noqa: N802
             return

@@ -35,6 +35,7 @@ from ottla.spark.pipelines.expectations import (
     quoted,
 )
 from ottla.spark.pipelines.operations import Latest, Operation, Select, Where
+from ottla.spark.pipelines.tracing import CONTEXT, TRACEPARENT
 
 _PARSED: Final = "_ottla_parsed"
 _ROW: Final = "_ottla_after"
@@ -63,9 +64,12 @@ def is_decoded(source: Source) -> bool:
     return source.format in ("avro", "protobuf") or (source.format == "json_schema" and source.schema is None)
 
 
-def columns_of(source: Source, *, keep_headers: bool) -> TopicColumns:
+def columns_of(source: Source, *, keep_headers: bool, traces: bool = False) -> TopicColumns:
     """The columns of a topic; with `keep_headers` the connector has been asked for headers, and they are kept."""
     beside = _beside(source, keep_headers)
+    if traces:
+        context = CONTEXT if keep_headers else "NULL"
+        beside.append(f"CAST({context} AS STRING) AS {TRACEPARENT}")
     names = tuple(column.rpartition(" ")[2] for column in beside)
     raw = (RAW_KEY, RAW_VALUE, RAW_HEADERS)
     why = unreadable_reason(source)
