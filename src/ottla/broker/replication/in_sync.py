@@ -96,6 +96,7 @@ class InSync:
         epoch_start_offset: int,
         now_ms: float,
     ) -> None:
+        self._broker_id = broker_id
         self._leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.epoch_start_offset = epoch_start_offset
@@ -196,6 +197,16 @@ class InSync:
         """The proposal was not made true, and will not be."""
         self.proposal = None
         self._update_counted()
+
+    def update_replicas(self, replicas: Iterable[int]) -> None:
+        """Others have a replica than before, while we lead on: a reassignment under the controllers of a metadata log
+        begins no new leader epoch."""
+        wanted = set(replicas) - {self._broker_id}
+        if wanted != self.followers.keys():
+            kept = {each: progress for each, progress in self.followers.items() if each in wanted}
+            self.followers = kept | {each: Progress() for each in wanted - kept.keys()}
+            self._joining &= wanted
+            self._update_counted()
 
     def update(self, isr: Iterable[int], leader_epoch: int, partition_epoch: int) -> bool:
         """What the controller says is true; False when that is older than what we know. What is no news leaves a

@@ -88,6 +88,7 @@ class Partition:
         elif before != state.leader_epoch or self.in_sync is None:
             self.in_sync = self._new_in_sync(state, now_ms)
         else:
+            self.in_sync.update_replicas(state.replicas)
             self.in_sync.update(state.isr, state.leader_epoch, state.partition_epoch)
         self.advance()
         return self.is_leader and before is None

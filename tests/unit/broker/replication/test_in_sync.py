@@ -114,6 +114,17 @@ def test_what_is_no_news_leaves_a_proposal_on_its_way(make):
     assert in_sync.proposal is None
 
 
+def test_a_replica_that_comes_while_we_lead_on_is_copied_to_and_may_join(make):
+    in_sync = make()
+    in_sync.update_replicas((0, 1, 3))
+    assert in_sync.followers.keys() == {1, 3}
+    fetched(in_sync, 1, 10)
+    fetched(in_sync, 3, 10)
+    assert in_sync.expand(3, 10, anybody).isr == {0, 1, 3}
+    with pytest.raises(KeyError):
+        fetched(in_sync, 2, 10)
+
+
 def test_one_proposal_at_a_time(make):
     in_sync = make(isr=(0,))
     fetched(in_sync, 1, 10)
