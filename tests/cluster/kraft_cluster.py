@@ -138,8 +138,24 @@ class KRaftCluster(Judging):
         count = self._disks if node.role == "broker" else 1
         return [node.directory / ("data" if index == 0 else f"data-{index}") for index in range(count)]
 
+    def files(self, number: int, topic: str, partition: int) -> list[Path]:
+        """Of a partition's log, in whichever directory that lies."""
+        name = f"{topic}-{partition}"
+        return sorted(each for directory in self.data(number) for each in (directory / name).glob("*"))
+
     def format(self, node: Node) -> None:
+        """Make its directories those of a node of this cluster."""
         node.directory.mkdir(parents=True, exist_ok=True)
+        self._configure(node)
+        voters = ",".join(
+            f"{each.number}@{each.address}:{directory}"
+            for each, directory in zip(self.controllers.values(), VOTER_DIRECTORIES, strict=False)
+        )
+        how = ["--initial-controllers", voters] if node.role == "controller" else ["--no-initial-controllers"]
+        assert storage(["format", "-t", CLUSTER_ID, "-c", str(node.properties), *how]) == 0
+
+    def _configure(self, node: Node) -> None:
+        """Write its properties; those of Apache's are the same, but for where Ottla serves metrics."""
         listener = "CONTROLLER" if node.role == "controller" else "PLAINTEXT"
         settings = {
             **self._settings,
@@ -153,12 +169,6 @@ class KRaftCluster(Judging):
         if node.role == "controller":
             del settings["inter.broker.listener.name"]
         node.properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        voters = ",".join(
-            f"{each.number}@{each.address}:{directory}"
-            for each, directory in zip(self.controllers.values(), VOTER_DIRECTORIES, strict=False)
-        )
-        how = ["--initial-controllers", voters] if node.role == "controller" else ["--no-initial-controllers"]
-        assert storage(["format", "-t", CLUSTER_ID, "-c", str(node.properties), *how]) == 0
 
     # --- processes ---
 
@@ -190,6 +200,7 @@ class KRaftCluster(Judging):
             node.log.rename(kept)
             self.said_by[kept] = self.said_by.pop(node.log)
         side = self._side(number)
+        self._configure(node)
         self.said_by[node.log] = side
         command = self.command(node) if side == OTTLA else self.java("kafka.Kafka", str(node.properties))
         with node.log.open("wb") as log:

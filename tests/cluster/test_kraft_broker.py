@@ -21,6 +21,8 @@ from tests.conformance.java_programs import JavaPrograms, jars_or_skip
 from tests.patience import HANG_S
 
 import ottla
+from ottla.client.admin.access import AclBinding, ResourceType
+from ottla.protocol.access import AclOperation
 from ottla.testing.promises import GroupReading, NumberedLoad, read_numbers
 
 PARTITIONS = 6
@@ -192,6 +194,7 @@ def test_a_broker_starts_where_only_a_snapshot_is_left_of_the_log(made: Made) ->
 @pytest.mark.long
 def test_what_lay_in_a_failed_directory_is_led_by_others(made: Made) -> None:
     cluster = made({OURS: OTTLA, APACHES: KAFKA}, disks=2)
+    cluster.expected = "has taken the log directory offline|Disk error when trying"
     cluster.start()
     cluster.create_topic("orders", 8, 2)
     cluster.wait_for_copies("orders")
@@ -257,6 +260,30 @@ def reassign(cluster: KRaftCluster, topic: str, partitions: int, brokers: tuple[
     cluster.wait_for_copies(topic)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("goes_by", [signal.SIGTERM, signal.SIGKILL], ids=["in order", "killed"])
+def test_a_broker_goes_on_with_the_directory_of_the_other_side_and_back(made: Made, goes_by: signal.Signals) -> None:
+    cluster = made({OURS: OTTLA, APACHES: KAFKA})
+    cluster.start()
+    cluster.create_topic("clicks", PARTITIONS, 2)
+    with (
+        NumberedLoad(cluster.bootstrap_servers, "clicks", PARTITIONS, pause_s=0.01, request_timeout_ms=8_000) as load,
+        GroupReading(cluster.bootstrap_servers, "clicks", "readers") as reading,
+    ):
+        load.wait_for(200, HANG_S)
+        for _ in range(2):
+            for number in (OURS, APACHES):
+                cluster.signal(number, goes_by)
+                cluster.sides[number] = KAFKA if cluster.sides[number] == OTTLA else OTTLA
+                cluster.start_node(number)
+                cluster.wait_for_copies("clicks")
+                cluster.wait_for_copies("__consumer_offsets")
+                load.wait_for(100, HANG_S)
+        load.end()
+        reading.wait_for(load.count, HANG_S)
+    check(cluster, load, reading)
+
+
 # --- Apache's tools through our broker --------------------------------------------------------------------------------
 
 
@@ -293,9 +320,9 @@ def test_every_admin_tool_of_apache_works_through_our_broker(made: Made, tmp_pat
     assert "producer_byte_rate=1000000" in described
     assert "SCRAM-SHA-256=iterations=4096" in described
     rule = ("--allow-principal", "User:bob", "--operation", "Read", "--topic", "t1")
-    tools.tool("kafka.admin.AclCommand", "--add", *rule)
-    eventually(lambda: "User:bob" in tools.tool("kafka.admin.AclCommand", "--list"), "the rule is not shown")
-    tools.tool("kafka.admin.AclCommand", "--remove", "--force", *rule)
+    tools.tool("AclCommand", "--add", *rule)
+    eventually(lambda: "User:bob" in tools.tool("AclCommand", "--list"), "the rule is not shown")
+    tools.tool("AclCommand", "--remove", "--force", *rule)
     described = tools.tool("FeatureCommand", "describe")
     assert re.search(r"metadata\.version.*FinalizedVersionLevel: 4\.3-IV0", described), described
     status = tools.tool("MetadataQuorumCommand", "describe", "--status")
@@ -329,6 +356,7 @@ def test_what_is_wrong_is_refused_with_a_sentence_and_nothing_is_lost(made: Made
         cluster.begin(number)
         cluster.wait_for(number)
     cluster.start_node(OURS)
+    cluster.expected = "the broker (could not|stopped)|ottla.cli"
     metadata = cluster.data(APACHES)[0] / "meta.properties"
     good = metadata.read_text()
     foreign = "controllers of another cluster|is a controller of another cluster"
@@ -360,3 +388,54 @@ def refused(cluster: KRaftCluster, number: int) -> str:
     assert process is not None
     assert process.wait(HANG_S) != 0
     return cluster.nodes[number].log.read_text()
+
+
+# --- logins -----------------------------------------------------------------------------------------------------------
+
+USERS = {"node": "node-pw", "alice": "alice-pw"}
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+def login(name: str) -> dict[str, str]:
+    return {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": name,
+        "sasl_plain_password": USERS[name],
+    }
+
+
+@pytest.mark.long
+def test_a_broker_logs_in_at_its_controllers_and_says_who_asks(made: Made) -> None:
+    users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
+    jaas = f'{PLAIN} username="node" password="{USERS["node"]}" {users};'
+    settings = {
+        "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.controller.plain.sasl.jaas.config": jaas,
+        "listener.name.plaintext.plain.sasl.jaas.config": jaas,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:node",
+    }
+    cluster = made({OURS: OTTLA, APACHES: KAFKA}, settings=settings)
+    cluster.start()
+    ours = cluster.brokers[OURS].address
+    with ottla.Admin(bootstrap_servers=ours, **login("alice")) as alice:
+        with pytest.raises(ottla.errors.BrokerError):
+            alice.create_topics([ottla.NewTopic("orders", 4, 2)])
+        with ottla.Admin(bootstrap_servers=ours, **login("node")) as node:
+            node.create_acls([AclBinding(ResourceType.TOPIC, "orders", "User:alice", AclOperation.ALL)])
+        eventually(lambda: is_created(alice), "the rule is the controller's, and alice is who asks")
+    with ottla.Producer(bootstrap_servers=cluster.bootstrap_servers, acks="all", **login("alice")) as producer:
+        sent = [producer.send("orders", value=b"x", partition=number % 4) for number in range(40)]
+        assert {each.result(HANG_S).partition for each in sent} == set(range(4)), "led by either, copied by the other"
+
+
+def is_created(admin: ottla.Admin) -> bool:
+    try:
+        admin.create_topics([ottla.NewTopic("orders", 4, 2)])
+    except ottla.errors.BrokerError:
+        return False
+    return True

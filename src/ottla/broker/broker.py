@@ -55,7 +55,7 @@ from ottla.cluster import model
 from ottla.cluster.config_layers import ConfigRules, TopicsInEffect
 from ottla.cluster.features import SUPPORTED
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import ALL_BROKERS, QuotaEntity
+from ottla.cluster.model import ALL_BROKERS, FeatureRange, QuotaEntity
 from ottla.cluster.topic_names import INTERNAL_TOPICS, SCHEMAS, is_legal_name
 from ottla.cluster.topics import TopicRules
 from ottla.errors import KafkaStorageError, OttlaError
@@ -90,7 +90,8 @@ class Broker:
     cleaning: Cleaning | None = None  # while logs are compacted
     gathered: Gathered | None = None  # since the first request that could be
     connections: Callable[[], Sequence[Connection]] = staticmethod(tuple)  # the network's, set by who has one
-    supported_features = SUPPORTED
+    supported_features: Sequence[FeatureRange] = SUPPORTED
+    kraft_version: Callable[[], int] = staticmethod(lambda: 0)  # the level of the quorum, where there is one
     internal_topics = INTERNAL_TOPICS
     is_legal_topic_name = staticmethod(is_legal_name)
     look_up_hosts = staticmethod(look_up)
@@ -243,6 +244,7 @@ class Broker:
         if self.cleaning is not None:
             self.cleaning.restart(partition.name)
         self.progress.flushed(partition)
+        self.link.replica_moved(partition.name)
 
     @cached_property
     def telemetry(self) -> ClientTelemetry:
@@ -353,6 +355,10 @@ class Broker:
         if self.replicas.get(partition.name) is not partition:
             return  # it was deleted while it was synced
         self.take_offline(partition, error)
+        self._directory_failed()
+
+    def see_failed_directories(self) -> None:
+        """Take offline what lies in directories that have failed since the last look."""
         self._directory_failed()
 
     def take_offline(self, partition: Partition, error: KafkaStorageError) -> None:

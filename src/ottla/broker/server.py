@@ -209,7 +209,12 @@ class Server:
         self._make_directories(settings.data_directories)
         logs = self._make_logs(identity.cluster_id, identity.node_id, lambda: following.image, meta_version=1)
         logs.claim()
-        following, controllers, connecting = joining.open_following(settings, world, logs, identity, self._fail, pool)
+        directory = joining.metadata_directory(settings, world, logs, identity)
+        if directory not in logs.directories:
+            self._stack.callback(directory.release)
+        following, controllers, connecting = joining.open_following(
+            settings, world, directory, identity, self._fail, pool
+        )
         self._stack.push_async_callback(controllers.close)
         self._stack.push_async_callback(following.stop)
         following.start()
@@ -222,7 +227,7 @@ class Server:
             world=world,
             logs=logs,
             following=following,
-            controllers=controllers,
+            connections=controllers,
             connecting=connecting,
             tls=lambda: self.listeners.tls_to_brokers(),
             ended=self._fail,

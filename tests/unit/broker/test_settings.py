@@ -357,7 +357,6 @@ def test_a_broker_under_controllers_knows_where_they_are():
         ({"controller.quorum.voters": "one:9093"}, "write id@host:port"),
         ({"controller.quorum.voters": "11@one:9093"}, "an id of its own"),
         ({"zookeeper.connect": "localhost:2181"}, "both say where the truth"),
-        ({"metadata.log.dir": "/elsewhere"}, "none of log.dirs"),
         (
             {"listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"},
             "which a broker does not open",

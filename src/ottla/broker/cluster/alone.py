@@ -27,6 +27,7 @@ from ottla.errors import (
 )
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest
 from ottla.protocol.schema import Message
+from ottla.values import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,6 +124,9 @@ class AloneLink:
 
     async def ask_broker(self, broker_id: int, request: Message) -> Message:
         raise BrokerNotAvailable(f"broker {broker_id}: {NOT_A_MEMBER}")
+
+    def replica_moved(self, name: TopicPartition) -> None:
+        """Nobody else has to know where it lies."""
 
     def directory_failed(self) -> None:
         """Nobody else could lead what was there."""

@@ -19,6 +19,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.errors import NotController
 from ottla.protocol.messages.create_topics import CreatableTopic
 from ottla.protocol.schema import Message
+from ottla.values import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -90,6 +91,9 @@ class ClusterLink(Protocol):
 
     def directory_failed(self) -> None:
         """A log directory of this broker is offline."""
+
+    def replica_moved(self, name: TopicPartition) -> None:
+        """The log of a partition lies in another directory of this broker now."""
 
 
 class Member(Protocol):

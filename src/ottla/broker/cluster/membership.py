@@ -71,6 +71,7 @@ from ottla.protocol.messages.controlled_shutdown import ControlledShutdownReques
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
 from ottla.protocol.schema import Message
+from ottla.values import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -427,6 +428,9 @@ class ClusterMember:
             raise UnknownServerError(str(error)) from error
         finally:
             self._commits -= 1
+
+    def replica_moved(self, name: TopicPartition) -> None:
+        """A controller of ZooKeeper's time does not know of directories."""
 
     def directory_failed(self) -> None:
         """Have the controller find other leaders for what was in a log directory of ours; once for many partitions

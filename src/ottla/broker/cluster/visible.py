@@ -13,15 +13,22 @@ from typing import Final
 from ottla.clock import Clock
 from ottla.cluster.changes import AddPartitions, Change, CreateTopic, RemoveTopic
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import Topic
+from ottla.cluster.model import ConfigResource, ResourceType, Topic
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from ottla.protocol.schema import Message
 
 FIRST_PAUSE_MS: Final = 5.0
 LONGEST_PAUSE_MS: Final = 40.0
 LIMIT_MS: Final = 2_000.0
+SET, DELETE = 0, 1
+"""What IncrementalAlterConfigs does with a setting."""
 
 
 async def wait_until(is_visible: Callable[[], bool], clock: Clock) -> None:
@@ -63,7 +70,25 @@ def shows_answer(view: ClusterImage, request: Message, response: Message) -> boo
             made = [each.name for each in response.results if not each.error_code]
             wanted = {each.name: each.count for each in request.topics if each.name in made}
             return request.validate_only or all(_count(view.topic(name)) >= count for name, count in wanted.items())
+        case IncrementalAlterConfigsResponse():
+            assert isinstance(request, IncrementalAlterConfigsRequest)
+            refused = {(each.resource_type, each.resource_name) for each in response.responses if each.error_code}
+            return request.validate_only or all(
+                _shows_settings(view, each)
+                for each in request.resources
+                if (each.resource_type, each.resource_name) not in refused
+            )
     return True
+
+
+def _shows_settings(view: ClusterImage, altered: AlterConfigsResource) -> bool:
+    """Whether what was set is there, and what was deleted is not; levels of loggers are in no image."""
+    if altered.resource_type == ResourceType.BROKER_LOGGER:
+        return True
+    known = view.config(ConfigResource(ResourceType(altered.resource_type), altered.resource_name))
+    wanted = {each.name: each.value for each in altered.configs if each.config_operation == SET}
+    gone = [each.name for each in altered.configs if each.config_operation == DELETE]
+    return all(known.get(name) == value for name, value in wanted.items()) and not any(map(known.__contains__, gone))
 
 
 def _is_there(view: ClusterImage, result: DeletableTopicResult) -> bool:

@@ -234,6 +234,10 @@ class ReplicaManager:
         topic_id = role.topic_id or (log_of.topic_id if log_of is not None else None)
         if topic_id is None:
             raise InconsistentTopicId(f"the controller gave no id for the topic of {role.name}, and the log has none")
+        wanted = next((each for each in self.directories if each.directory_id == role.directory_id), None)
+        if log_of is None and role.directory_id is not None and wanted is not None and wanted.is_online:
+            self.logs.prefer(role.name, wanted)
+            return self._open(role.name, topic_id, settings, now_ms, is_new=True)  # no other directory may have it
         return self._open(role.name, topic_id, settings, now_ms, is_new=role.is_new)
 
     def _give_up(self, role: NoRole, now_ms: int, moves: Moves) -> None:

@@ -118,7 +118,7 @@ class Replication:
             self._forget(name)
         for partition in () if self._is_stopped else moves.followers:
             self._sender.forget(partition.name, partition.topic_id)
-            if partition.leader_id not in (NO_LEADER, self._broker.id):
+            if partition.offline is None and partition.leader_id not in (NO_LEADER, self._broker.id):
                 self._follow(partition)
         self._drop_idle()
 

@@ -28,12 +28,14 @@ EPOCH_DURING_DELETE: Final = -2
 
 
 class Role(NamedTuple):
-    """Leader where `state` names this broker, else follower. `topic_id` is None for whoever does not know it."""
+    """Leader where `state` names this broker, else follower. `topic_id` is None for whoever does not know it, and so is
+    `directory_id`, where the replica lies, or is to be made."""
 
     name: TopicPartition
     topic_id: bytes | None
     state: model.Partition
     is_new: bool = False  # nobody has anything of the partition yet
+    directory_id: bytes | None = None
 
 
 class NoRole(NamedTuple):
@@ -79,7 +81,15 @@ def image_roles(
             continue
         for index, state in enumerate(topic.partitions):
             if broker_id in state.replicas:
-                yield Role(TopicPartition(topic_name, index), topic.id, state)
+                yield _role(TopicPartition(topic_name, index), topic.id, state, broker_id)
+
+
+def _role(name: TopicPartition, topic_id: bytes, state: model.Partition, broker_id: int) -> Role:
+    """With what the image knows of the directory: a replica that lies in none yet was never here."""
+    if not state.directories:
+        return Role(name, topic_id, state)
+    directory_id = state.directories[state.replicas.index(broker_id)]
+    return Role(name, topic_id, state, directory_id == model.UNASSIGNED_DIRECTORY, directory_id)
 
 
 def _is_ours(image: ClusterImage, partition: Partition, broker_id: int) -> bool:

@@ -388,8 +388,6 @@ class BrokerSettings(
                 yield f"process.roles=broker and {name} both say where the truth of the cluster is; give one of them"
         if self.wanted_id is None:
             yield "process.roles=broker needs node.id"
-        if self.metadata_directory not in self.data_directories:
-            yield f"metadata.log.dir={self.metadata_log_dir} is none of log.dirs; name one of them"
         if not self.controller_listener_names:
             yield "process.roles=broker needs controller.listener.names: the listener that the controllers are asked on"
         if not self.controller_quorum_voters and not self.controller_quorum_bootstrap_servers:
@@ -403,11 +401,6 @@ class BrokerSettings(
         ids = [_voter(each)[0] for each in self.controller_quorum_voters]
         if self.wanted_id in ids:
             yield f"node.id={self.wanted_id} is a voter of controller.quorum.voters; a broker needs an id of its own"
-        if self.controller_listener_names and self.controller_listener.protocol != "PLAINTEXT":
-            yield (
-                f"the listener {self.controller_listener.name} speaks {self.controller_listener.protocol}; "
-                "a broker asks controllers over PLAINTEXT only, so far"
-            )
 
     def _check_directories(self) -> Iterator[str]:
         directories = self.data_directories
@@ -430,7 +423,7 @@ class BrokerSettings(
         return protocols
 
     def _check_listener_keys(self) -> Iterator[str]:
-        names = {text.partition("://")[0].strip().upper() for text in self.listeners}
+        names = {text.partition("://")[0].strip().upper() for text in self.listeners} | self._controller_names
         for key in self._listener_keys():
             written = self._written[key.text]
             if key.listener not in names:

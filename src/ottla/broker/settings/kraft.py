@@ -218,6 +218,5 @@ class KRaftSettings(Settings):
         str,
         default="GSSAPI",
         importance="high",
-        no_effect=QUORUM,
-        doc="How brokers log in to the quorum.",
+        doc="How a broker logs in at the controllers.",
     )

@@ -7,6 +7,7 @@ broker.link = make_link(broker, following, ...)            # what the broker is 
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -21,7 +22,7 @@ from ottla.broker.cluster.kraft.controllers import ActiveController, Addressed, 
 from ottla.broker.cluster.kraft.lifecycle import BrokerLifecycle, LifecycleSettings
 from ottla.broker.cluster.kraft.link import KRaftLink
 from ottla.broker.cluster.kraft.log_following import LogFollowing, SnapshotRules
-from ottla.broker.security.own_login import own_login, own_principal
+from ottla.broker.security.own_login import controllers, own_login, own_principal
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster import model
 from ottla.cluster.features import KRAFT_VERSION, SUPPORTED
@@ -29,7 +30,7 @@ from ottla.cluster.metadata_log.loader import MetadataLoader
 from ottla.cluster.model import FeatureRange
 from ottla.cluster.raft.log import LogLimits, MetadataLog
 from ottla.cluster.raft.observer import Identity, Observer, Patience
-from ottla.errors import OttlaError
+from ottla.errors import InvalidSetting, OttlaError
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from ottla.storage.directory.checkpoints import MetaProperties, read_meta_properties
 from ottla.storage.directory.directories import LogDirectory
@@ -39,6 +40,8 @@ from ottla.values import random_uuid
 
 if TYPE_CHECKING:
     from ottla.broker.world import World
+
+log = logging.getLogger(__name__)
 
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 FEATURES: Final = (*SUPPORTED, FeatureRange(KRAFT_VERSION, 0, 1))
@@ -72,17 +75,23 @@ class Connecting:
         self._make_fetcher: Callable[[], InterBroker] | None = None
 
     def to_controllers(self, active: ActiveController) -> ControllerConnections:
-        def made() -> Controllers:
-            connections = InterBroker(
+        login = own_login(lambda: self._settings, self._world.clock, self._world.random, controllers)
+        tls = _tls_to_controllers(self._settings)
+
+        def made() -> InterBroker:
+            return InterBroker(
                 self._broker_id,
                 self._addressed.endpoint,
                 transport=self._world.transport,
                 clock=self._world.clock,
                 random=self._world.random,
+                login=login,
+                tls=tls,
             )
-            return Controllers(connections, self._addressed, active)
 
-        return ControllerConnections(*(made() for _ in ControllerConnections._fields))
+        connections = [made() for _ in ControllerConnections._fields]
+        connections[0].owns_login = True  # it is closed last
+        return ControllerConnections(*(Controllers(each, self._addressed, active) for each in connections))
 
     def to_brokers(
         self, broker: Broker, tls: Callable[[], ssl.SSLContext | None], count: int
@@ -119,19 +128,43 @@ class Connecting:
         return [self._make_fetcher() for _ in range(count)]
 
 
+def _tls_to_controllers(settings: BrokerSettings) -> Callable[[], ssl.SSLContext | None]:
+    """What to speak with controllers by, asked whenever a connection is made: stores that were renewed on the disk are
+    read again. InvalidSetting when they cannot be used."""
+    listener = settings.controller_listener
+    if not listener.protocol.endswith("SSL"):
+        return lambda: None
+    from ottla.broker.security.tls_material import stamps_of
+    from ottla.broker.security.tls_options import tls_options
+    from ottla.net.tls import client_context
+
+    options = tls_options(settings, listener.name, listener.protocol)
+    stamps, context = stamps_of(options), client_context(options)
+
+    def newest() -> ssl.SSLContext:
+        nonlocal stamps, context
+        if stamps_of(options) != stamps:
+            try:
+                stamps, context = stamps_of(options), client_context(options)
+            except InvalidSetting as problem:
+                log.error("a TLS store for the controllers has changed and is not used: %s", problem)
+        return context
+
+    return newest
+
+
 # --- the log ----------------------------------------------------------------------------------------------------------
 
 
 def open_following(
     settings: BrokerSettings,
     world: World,
-    logs: LogManager,
+    directory: LogDirectory,
     identity: MetaProperties,
     ended: Callable[[OttlaError], None],
     pool: Executor | None,
 ) -> tuple[LogFollowing, ControllerConnections, Connecting]:
-    """The metadata log of directories that are locked, and how controllers are asked."""
-    directory = metadata_directory(settings, logs)
+    """The metadata log of a directory that is locked, and how controllers are asked."""
     files, now_ms = directory.files, world.clock.now_ms()
     directory.files.check()
     assert identity.cluster_id is not None, "a directory without is refused"
@@ -159,11 +192,11 @@ def open_following(
     )
     connecting = Connecting(settings, world, identity.node_id)
     active = ActiveController()
-    controllers = connecting.to_controllers(active)
+    connections = connecting.to_controllers(active)
     following = LogFollowing(
         observer,
         MetadataLoader(identity.cluster_id),
-        controllers.log.ask_at,
+        connections.log.ask_at,
         files=files,
         clock=world.clock,
         pool=pool,
@@ -176,13 +209,23 @@ def open_following(
         ended=ended,
         leader_is_at=active.update,
     )
-    return following, controllers, connecting
+    return following, connections, connecting
 
 
-def metadata_directory(settings: BrokerSettings, logs: LogManager) -> LogDirectory:
-    """The one of the log directories that has the metadata log."""
+def metadata_directory(
+    settings: BrokerSettings, world: World, logs: LogManager, identity: MetaProperties
+) -> LogDirectory:
+    """The directory that has the metadata log, locked: one of the log directories, which are, or one of its own."""
     wanted: Path = settings.metadata_directory
-    return next(each for each in logs.directories if each.path == wanted)
+    found = next((each for each in logs.directories if each.path == wanted), None)
+    if found is not None:
+        return found
+    made = LogDirectory(wanted, world.files)
+    made.lock()
+    assert identity.cluster_id is not None, "a directory without is refused"
+    assert identity.node_id is not None, "and so is one of nobody"
+    made.identify(cluster_id=identity.cluster_id, broker_id=identity.node_id, random_bytes=world.random.randbytes)
+    return made
 
 
 # --- the link ---------------------------------------------------------------------------------------------------------
@@ -195,7 +238,7 @@ def make_link(
     world: World,
     logs: LogManager,
     following: LogFollowing,
-    controllers: ControllerConnections,
+    connections: ControllerConnections,
     connecting: Connecting,
     tls: Callable[[], ssl.SSLContext | None],
     ended: Callable[[OttlaError], None],
@@ -217,12 +260,14 @@ def make_link(
         )
 
     link = KRaftLink(
-        broker, following, controllers, make_lifecycle, leaders, markers, fetchers, settings=settings, ended=ended
+        broker, following, connections, make_lifecycle, leaders, markers, fetchers, settings=settings, ended=ended
     )
     broker.dynamic.subscribe(
         ["num.replica.fetchers"],
         lambda _, new: link.replication.redistribute(connecting.fetchers(new.num_replica_fetchers)),
     )
+    broker.supported_features = tuple(sorted(FEATURES))
+    broker.kraft_version = lambda: following.observer.voters.newest.kraft_version
     broker.dynamic.subscribe(["cordoned.log.dirs"], lambda *_: link.directories_cordoned())
     return link
 

@@ -11,7 +11,8 @@
 1. First it registers. The epoch that it gets is the offset of its registration in the log, and it is caught up when it
    has applied the log up to there. Until then it beats fast, then every broker.heartbeat.interval.ms.
 2. It wants to be fenced until the owner says `ready`: partitions open, coordinators loaded. UNFENCED lets clients in.
-3. What does not answer, or answers an error, is tried again after a pause that doubles up to the session's time-out. A
+3. What does not answer, or answers an error, is tried again after a pause that doubles up to the session's time-out (in
+   Kafka also while the session of an earlier life ends; here that is looked at twice a second). A
    first registration must succeed within initial.broker.registration.timeout.ms. What no repetition mends (another
    cluster, a missing feature, directories that are another broker's) ends the start at once, with a sentence.
 4. An epoch that is stale (the controllers forgot us) is thrown away, and we register again with the same incarnation.
@@ -52,6 +53,8 @@ CATCHING_UP_MS: Final = 10.0
 FIRST_SHUTDOWN_BEAT_MS: Final = 50.0  # a shutdown that is quick should not wait for a whole interval
 RETRY_MS: Final = 100.0
 RETRY_SPREAD: Final = 0.02
+LATE_SESSION_MS: Final = 500.0
+"""How often a registration is tried again at least while the session of an earlier life of this broker lasts."""
 SHUTDOWN_LIMIT_MS: Final = 300_000.0
 
 HOPELESS: Final = {
@@ -282,7 +285,8 @@ class BrokerLifecycle:
         if error_code in HOPELESS and self._registered_by_ms is not None:
             events += self._fail(f"it cannot register: {self._refusal}")
             return
-        pause_ms = min(RETRY_MS * 2**self._failures, self._settings.session_timeout_ms)
+        longest_ms = LATE_SESSION_MS if error_code == DuplicateBrokerRegistration.code else float("inf")
+        pause_ms = min(RETRY_MS * 2**self._failures, self._settings.session_timeout_ms, longest_ms)
         self._failures = min(self._failures + 1, 30)
         self._due_ms = now_ms + pause_ms * self._random.uniform(1 - RETRY_SPREAD, 1 + RETRY_SPREAD)
         if error_code == NotController.code:

@@ -21,6 +21,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from ottla.broker.cluster.apply import topics_of
 from ottla.broker.cluster.broker_addresses import BrokerAddresses, IpNetwork
 from ottla.broker.cluster.changes import P
 from ottla.broker.cluster.image_follower import ImageFollower
@@ -40,14 +41,17 @@ from ottla.broker.requests.context import RequestContext
 from ottla.cluster import model
 from ottla.cluster.changes import Change, RegisterBroker, UnregisterBroker
 from ottla.cluster.image import NO_CONTROLLER, ClusterImage
+from ottla.cluster.metadata_log.levels import CORDONED_SINCE, DIRECTORIES_SINCE
 from ottla.cluster.model import METADATA_VERSION
 from ottla.errors import NotController, OttlaError, broker_error
 from ottla.ordered_set import OrderedSet
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest
 from ottla.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsResponse
+from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.schema import Message
+from ottla.values import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -82,6 +86,10 @@ class LinkSettings(Protocol):
 def fetch_version(metadata_version: int) -> int:
     """The version of Fetch that followers of a cluster at a level of metadata.version speak."""
     return next((version for since, version in FETCH_VERSIONS if metadata_version >= since), OLDEST_FETCH_VERSION)
+
+
+def _endpoints(image: ClusterImage) -> list[tuple[model.Endpoint, ...]]:
+    return [each.endpoints for each in image.brokers.values()]
 
 
 class KRaftLink:
@@ -226,12 +234,14 @@ class KRaftLink:
             return
         await self._follower.apply(image, changes)
         if changes is None or any(isinstance(each, RegisterBroker | UnregisterBroker) for each in changes):
-            await self._brokers_changed(before, image)
-        self._assign_directories()
+            self._start(self._brokers_changed(before, image))
+        self._assign_directories(None if changes is None else topics_of(before, image, changes))
 
     async def _brokers_changed(self, before: ClusterImage, image: ClusterImage) -> None:
+        """Beside everything else: names of hosts may take long to resolve."""
         assert self.addresses is not None
-        await self.addresses.update(image.brokers.values())
+        if _endpoints(before) != _endpoints(image):
+            await self.addresses.update(image.brokers.values())
         gone = [broker_id for broker_id in before.brokers if broker_id not in image.brokers]
         for connections in self._others:
             for broker_id in gone:
@@ -250,6 +260,9 @@ class KRaftLink:
     # --- log directories ----------------------------------------------------------------------------------------------
 
     def directory_failed(self) -> None:
+        """What lies there is offline before the controllers hear of it: others will lead it then, and we must not
+        follow them into a directory that is gone."""
+        self._broker.see_failed_directories()
         self._report_failed_directories()
 
     def _report_failed_directories(self) -> None:
@@ -265,11 +278,17 @@ class KRaftLink:
         if self._loop is not None:
             self._loop.directories_cordoned([each.directory_id for each in cordoned if each.directory_id is not None])
 
-    def _assign_directories(self) -> None:
-        """Tell the controllers where replicas lie that the image has elsewhere, or nowhere."""
+    def replica_moved(self, name: TopicPartition) -> None:
+        self._assign_directories({name.topic})
+
+    def _assign_directories(self, topics: set[str] | None) -> None:
+        """Tell the controllers where replicas of these topics lie that the image has elsewhere, or nowhere; None is
+        all topics."""
         broker = self._broker
-        for partition in broker.replicas:
+        for partition in broker.replicas if topics is None or topics else ():
             state, index = partition.state, partition.name.partition
+            if topics is not None and partition.name.topic not in topics:
+                continue
             if state is None or broker.id not in state.replicas or not state.directories:
                 continue
             directory = broker.replicas.directory_of(partition.name)
@@ -306,7 +325,17 @@ class KRaftLink:
         return await self._ask(request)
 
     async def _ask_about_life(self, request: Message) -> Message:
+        if isinstance(request, BrokerHeartbeatRequest):
+            self._leave_out_what_is_unknown(request)
         return await self._controllers.lifecycle.ask(request, self._settings.controller_socket_timeout_ms)
+
+    def _leave_out_what_is_unknown(self, heartbeat: BrokerHeartbeatRequest) -> None:
+        """Controllers of an older cluster have no words for directories, or for cordoned ones."""
+        level = self._following.image.feature(METADATA_VERSION)
+        if level < DIRECTORIES_SINCE:
+            heartbeat.offline_log_dirs = []
+        if level < CORDONED_SINCE:
+            heartbeat.cordoned_log_dirs = None
 
     async def change(self, make_plan: Callable[[ClusterImage], P]) -> P:
         """Only for what changes nothing that the cluster keeps (levels of loggers, validation)."""

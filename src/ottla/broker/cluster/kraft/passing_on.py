@@ -4,7 +4,9 @@
    console) finds this instead of the handler (requests/served.py).
 2. A controller that changed, or cannot be reached, is looked for until request.timeout.ms has passed.
 3. When the controller has answered, the answer waits, bounded, until our own image shows what was changed (visible.py).
-4. Levels of loggers are this process's own affair, so those are set here. Settings of this broker, or of all brokers,
+4. Only we know how a client came: who may not ask for tokens on his connection, or not for somebody else's, is refused
+   here, as in Kafka.
+5. Levels of loggers are this process's own affair, so those are set here. Settings of this broker, or of all brokers,
    are tried here first: the controllers do not know which values a broker can take.
 """
 
@@ -24,6 +26,7 @@ from ottla.broker.requests.running import awaited
 from ottla.cluster.model import ResourceType
 from ottla.errors import NotController, OttlaError, RequestTimedOut, UnknownServerError
 from ottla.protocol.api import APIS_BY_NAME, api_of
+from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from ottla.protocol.messages.envelope import EnvelopeResponse
 from ottla.protocol.schema import Message
 
@@ -35,24 +38,23 @@ log = logging.getLogger(__name__)
 
 RETRY_MS: Final = 50.0
 CONFIGS: Final = ("AlterConfigs", "IncrementalAlterConfigs")
+TOKENS: Final = ("CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken")
 PASSED_ON: Final = frozenset(
     APIS_BY_NAME[name].key
     for name in (
         *CONFIGS,
+        *TOKENS,
         "AlterClientQuotas",
         "AlterPartitionReassignments",
         "AlterUserScramCredentials",
         "CreateAcls",
-        "CreateDelegationToken",
         "CreatePartitions",
         "CreateTopics",
         "DeleteAcls",
         "DeleteTopics",
         "DescribeQuorum",
         "ElectLeaders",
-        "ExpireDelegationToken",
         "ListPartitionReassignments",
-        "RenewDelegationToken",
         "UnregisterBroker",
         "UpdateFeatures",
     )
@@ -81,9 +83,19 @@ class PassingOn:
 
     async def answer(self, request: Message, context: RequestContext) -> Message:
         """What the client gets."""
-        if api_of(request).name in CONFIGS:
+        name = api_of(request).name
+        if name in CONFIGS:
             return await self._alter_configs(cast(ConfigRequest, request), context)
+        if name in TOKENS:
+            self._check_token_request(request, context)
         return await self.ask(request, context)
+
+    def _check_token_request(self, request: Message, context: RequestContext) -> None:
+        self._broker.tokens.check_request(context)
+        if isinstance(request, CreateDelegationTokenRequest):
+            from ottla.broker.handlers.access.create_delegation_token import check  # few brokers have tokens
+
+            check(self._broker, request, context)
 
     async def ask(self, request: Message, context: RequestContext) -> Message:
         """The active controller's answer, in an envelope."""

@@ -44,6 +44,13 @@ async def handle(
     return _answer(owner, context, token, broker.tokens.rules_in_effect().hmac_of(token.id))
 
 
+def check(broker: Broker, request: CreateDelegationTokenRequest, context: RequestContext) -> None:
+    """Raise unless who asks may have such a token, as far as this broker decides it; controllers count on that."""
+    broker.tokens.check_request(context)
+    if (owner := _owner(request, context)) != context.principal:
+        CREATE_TOKENS.check(broker, context, owner)
+
+
 def _owner(request: CreateDelegationTokenRequest, context: RequestContext) -> str:
     if not request.owner_principal_name:
         return context.principal
@@ -53,9 +60,7 @@ def _owner(request: CreateDelegationTokenRequest, context: RequestContext) -> st
 async def _create(
     broker: Broker, request: CreateDelegationTokenRequest, context: RequestContext, owner: str
 ) -> DelegationToken:
-    broker.tokens.check_request(context)
-    if owner != context.principal:
-        CREATE_TOKENS.check(broker, context, owner)
+    check(broker, request, context)
     renewers = [f"{each.principal_type}:{each.principal_name}" for each in request.renewers]
     check_renewers(renewers)
     rules = broker.tokens.rules_in_effect()
