@@ -154,6 +154,7 @@ def _protobuf() -> Iterator[tuple[str, str]]:
     )
     yield "options within each other", head + "option (a) = " + "{a:" * 5_000 + "1" + "}" * 5_000 + ";"
     yield "a comment that does not end", head + "/*" * 500_000
+    yield "a comment of stars", head + "/*" + "*" * 3_000_000 + "/"
     yield "a text that does not end", head + 'option java_package = "' + "\\" * 1_000_000
     yield "a name with 100,000 dots", head + "message M { " + ".a" * 100_000 + " f = 1; }"
     yield (

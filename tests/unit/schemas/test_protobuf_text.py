@@ -102,6 +102,7 @@ def test_comments_and_spaces_do_not_matter_and_are_kept():
     text = 'syntax = "proto3"; // why\nmessage M { }'
     assert PROTOBUF.canonical(PROTOBUF.parse(text, {})) == text + "\n"
     assert PROTOBUF.identity(text) == PROTOBUF.identity('syntax="proto3";message M{}')
+    assert PROTOBUF.identity(text) == PROTOBUF.identity('/**/syntax /* a\n * b **/ ="proto3";/***/message M{}')
     assert PROTOBUF.identity(text) != PROTOBUF.identity('syntax="proto3";message N{}')
 
 
@@ -121,6 +122,7 @@ def test_comments_and_spaces_do_not_matter_and_are_kept():
         ("message M { int32 a = 1; }", "optional, required or repeated"),
         ("message M { optional group G = 1 { } }", "groups"),
         ("message M { " * 100, "nested"),
+        ('syntax = "proto3";\n\n/*/ message M { }', "line 3: the comment that begins here has no end"),
         ("AAAA", "neither"),
     ],
 )

@@ -10,7 +10,8 @@ from ottla.light_tuples import NamedTuple
 from ottla.schemas.model import InvalidSchema
 
 _TOKEN: Final = re.compile(
-    r"""(?P<space>[ \t\r\n\f\v]+|//[^\n]*|/\*(?:[^*]++|\*(?!/))*+\*/)
+    r"""(?P<space>[ \t\r\n\f\v]+|//[^\n]*)
+      | (?P<comment>/\*)
       | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
       | (?P<number>0[xX][0-9a-fA-F]+|[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)
       | (?P<string>"(?:[^"\\\n]++|\\.)*+"|'(?:[^'\\\n]++|\\.)*+')
@@ -36,7 +37,12 @@ def tokens(text: str) -> Iterator[Token]:
         if found is None:
             raise InvalidSchema(f"line {line_of(text, position)}: {text[position : position + 20]!r} is no Protobuf")
         position = found.end()
-        if found.lastgroup != "space":
+        if found.lastgroup == "comment":  # its end is searched, and not matched character by character
+            end = text.find("*/", position)
+            if end < 0:
+                raise InvalidSchema(f"line {line_of(text, found.start())}: the comment that begins here has no end")
+            position = end + len("*/")
+        elif found.lastgroup != "space":
             count += 1
             if count > TOKENS_MAX:
                 raise InvalidSchema(f"it has more than {TOKENS_MAX} words")
