@@ -52,7 +52,7 @@ LOG_WAIT_MS: Final = 500
 
 class DirectoryNotFormatted(OttlaError):
     """A directory does not say which cluster it belongs to, and a broker under controllers does not choose.
-    Format it with: ottla kafka storage format (or Apache's kafka-storage.sh), with the id of the cluster."""
+    Format it: kafka-storage format -t CLUSTER-ID -c FILE --no-initial-controllers (Apache's or ours)."""
 
 
 def read_identity(files: Files, settings: BrokerSettings) -> MetaProperties:

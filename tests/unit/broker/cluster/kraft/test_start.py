@@ -1,0 +1,237 @@
+"""A whole broker under a controller that exists only in a test: the order of its start, what it says, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.patience import HANG_S
+from tests.unit.broker.cluster.kraft.fake_controller import CLUSTER, FakeController
+
+from ottla.broker.cluster.kraft.joining import DirectoryNotFormatted
+from ottla.broker.cluster.kraft.link import BrokerStopped, KRaftLink
+from ottla.broker.requests.context import RequestContext
+from ottla.broker.requests.served import answering
+from ottla.broker.server import Server
+from ottla.broker.settings import BrokerSettings
+from ottla.broker.world import World
+from ottla.clock import SystemClock
+from ottla.cluster.model import UNASSIGNED_DIRECTORY
+from ottla.errors import KafkaStorageError
+from ottla.net.transport import TcpTransport
+from ottla.protocol.api import APIS_BY_NAME
+from ottla.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.storage.directory.checkpoints import MetaProperties, write_meta_properties
+from ottla.testing.files import MemoryFiles
+from ottla.values import TopicPartition
+
+ME = 11
+ONE, TWO = Path("/data/one"), Path("/data/two")
+
+
+def formatted(*directories: Path, cluster_id: str = CLUSTER) -> MemoryFiles:
+    files = MemoryFiles()
+    for directory in directories:
+        files.make_directory(directory)
+        directory_id = directory.name.encode().ljust(16, b"!")
+        write_meta_properties(files, directory, MetaProperties(1, cluster_id, ME, directory_id))
+    return files
+
+
+def server(controller: FakeController, files: MemoryFiles, *directories: Path) -> Server:
+    settings = BrokerSettings(
+        {
+            "process.roles": "broker",
+            "node.id": str(ME),
+            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller.port}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "log.dirs": ",".join(map(str, directories)),
+            "ottla.admin.listener": "",
+            "broker.heartbeat.interval.ms": "50",
+        }
+    )
+    return Server(settings, World(files, TcpTransport(), SystemClock(), Random(5), workers=0))
+
+
+async def eventually(condition: Callable[[], bool], what: str) -> None:
+    async with asyncio.timeout(HANG_S):
+        while not condition():  # noqa: ASYNC110 - what a test waits for is anything
+            await asyncio.sleep(0.01)
+
+
+def run(work: Callable[[FakeController], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with FakeController() as controller:
+            await work(controller)
+
+    asyncio.run(main())
+
+
+def test_a_broker_registers_catches_up_and_lets_clients_in_when_it_is_unfenced() -> None:
+    async def work(controller: FakeController) -> None:
+        controller.may_unfence = False
+        made = server(controller, formatted(ONE), ONE)
+        starting = asyncio.ensure_future(made.start())
+        await eventually(lambda: any(not each.want_fence for each in beats(controller)), "it is ready")
+        (registration,) = controller.asked(BrokerRegistrationRequest)
+        assert registration.cluster_id == CLUSTER
+        assert registration.log_dirs == [b"one".ljust(16, b"!")]
+        assert registration.previous_broker_epoch == -1
+        names = {each.name: (each.min_supported_version, each.max_supported_version) for each in registration.features}
+        assert names["kraft.version"] == (0, 1)
+        assert len(names) == 7
+        port = registration.listeners[0].port
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(bytes.fromhex("0000000b 0012 0000 00000001 0001 78"))  # ApiVersions version 0
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(1), 0.1)
+        assert not starting.done()
+        controller.may_unfence = True
+        info = await starting
+        assert await asyncio.wait_for(reader.read(4), HANG_S), "who came early is answered now"
+        writer.close()
+        await writer.wait_closed()
+        assert info.broker_id == ME
+        assert made.broker.image.is_active(ME), "and the image shows it"
+        first = beats(controller)[0]
+        assert first.want_fence
+        assert first.broker_epoch == controller.broker(ME).epoch == made.broker.link.epoch
+        await made.stop()
+
+    run(work)
+
+
+def beats(controller: FakeController) -> list[BrokerHeartbeatRequest]:
+    return controller.asked(BrokerHeartbeatRequest)
+
+
+def test_a_stop_in_order_is_asked_for_and_the_next_start_says_that_nothing_is_missing() -> None:
+    async def work(controller: FakeController) -> None:
+        files = formatted(ONE)
+        made = server(controller, files, ONE)
+        await made.start()
+        epoch = made.broker.link.epoch
+        await made.stop()
+        assert beats(controller)[-1].want_shut_down
+        assert json.loads(files.read_bytes(ONE / ".kafka_cleanshutdown")) == {"version": 0, "brokerEpoch": epoch}
+        again = server(controller, files, ONE)
+        await again.start()
+        assert controller.asked(BrokerRegistrationRequest)[-1].previous_broker_epoch == epoch
+        assert again.broker.link.epoch > epoch
+        await again.stop()
+
+    run(work)
+
+
+def test_a_topic_that_a_client_creates_is_there_when_it_is_answered_and_its_directories_are_reported() -> None:
+    async def work(controller: FakeController) -> None:
+        made = server(controller, formatted(ONE, TWO), ONE, TWO)
+        await made.start()
+        request = CreateTopicsRequest(
+            topics=[CreatableTopic(name="orders", num_partitions=4, replication_factor=1, assignments=[], configs=[])],
+            timeout_ms=1_000,
+        )
+        context = RequestContext(api_version=7, client_id="c", client_host="127.0.0.1", principal="User:alice")
+        answer = await answering(made.broker, APIS_BY_NAME["CreateTopics"])(made.broker, request, context)
+        assert answer.topics[0].error_code == 0
+        assert made.broker.image.topic("orders") is not None
+        assert controller.asked(CreateTopicsRequest) == [request]
+        await eventually(lambda: len(made.broker.replicas) == 4, "the replicas are made")
+        await eventually(lambda: UNASSIGNED_DIRECTORY not in directories(controller), "the directories are reported")
+        assert set(directories(controller)) == {b"one".ljust(16, b"!"), b"two".ljust(16, b"!")}
+        asked = len(controller.asked(AssignReplicasToDirsRequest))
+        assert made.broker.replicas.get(TopicPartition("orders", 3)).is_leader
+        await made.stop()
+        assert len(controller.asked(AssignReplicasToDirsRequest)) == asked, "once"
+
+    run(work)
+
+
+def directories(controller: FakeController) -> list[bytes]:
+    topic = controller.loader.image.topic("orders")
+    return [directory for each in topic.partitions for directory in each.directories]
+
+
+def test_a_replica_is_made_in_the_directory_that_the_image_says() -> None:
+    async def work(controller: FakeController) -> None:
+        made = server(controller, formatted(ONE, TWO), ONE, TWO)
+        await made.start()
+        controller.create_topic("orders", 4, [ME], directory=b"two".ljust(16, b"!"))
+        await eventually(lambda: len(made.broker.replicas) == 4, "the replicas are made")
+        assert {made.broker.replicas.directory_of(each.name).path for each in made.broker.replicas} == {TWO}
+        assert not controller.asked(AssignReplicasToDirsRequest)
+        await made.stop()
+
+    run(work)
+
+
+def test_a_failed_directory_is_reported_and_what_lies_there_is_offline() -> None:
+    async def work(controller: FakeController) -> None:
+        files = formatted(ONE, TWO)
+        made = server(controller, files, ONE, TWO)
+        await made.start()
+        controller.create_topic("orders", 4, [ME], directory=b"two".ljust(16, b"!"))
+        await eventually(lambda: len(made.broker.replicas) == 4, "the replicas are made")
+        partition = made.broker.replicas.get(TopicPartition("orders", 0))
+        failure = KafkaStorageError("Input/output error")
+        made.broker.replicas.directory_of(partition.name).files.fail(failure)
+        made.broker.take_offline(partition, failure)
+        assert all(each.offline is not None for each in made.broker.replicas), "all of the directory, at once"
+        await eventually(lambda: beats(controller)[-1].offline_log_dirs == [b"two".ljust(16, b"!")], "it is reported")
+        assert made.failure is None, "another directory is left"
+        await made.stop()
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(104, "another cluster"), (35, "finalized a feature"), (119, "log directories")],
+)
+def test_a_registration_that_is_refused_for_good_ends_the_start_and_holds_nothing(code: int, words: str) -> None:
+    async def work(controller: FakeController) -> None:
+        files = formatted(ONE)
+        controller.refusals["BrokerRegistration"] = code
+        with pytest.raises(BrokerStopped, match=words):
+            await server(controller, files, ONE).start()
+        controller.refusals.clear()
+        made = server(controller, files, ONE)
+        await made.start()  # no lock is left
+        await made.stop()
+
+    run(work)
+
+
+def test_a_record_that_is_not_known_stops_the_broker_and_shows_nothing_of_it() -> None:
+    async def work(controller: FakeController) -> None:
+        made = server(controller, formatted(ONE), ONE)
+        await made.start()
+        before = made.broker.image.change_number
+        controller.append_values([bytes((1, 99, 0))], is_readable=False)
+        async with asyncio.timeout(HANG_S):
+            await made.failed.wait()
+        assert "99" in str(made.failure)
+        assert made.broker.image.change_number >= before
+        assert isinstance(made.broker.link, KRaftLink)
+        await made.stop()
+
+    run(work)
+
+
+def test_a_directory_that_nobody_formatted_is_refused() -> None:
+    async def work(controller: FakeController) -> None:
+        files = MemoryFiles()
+        files.make_directory(ONE)
+        with pytest.raises(DirectoryNotFormatted, match="kafka-storage format"):
+            await server(controller, files, ONE).start()
+        assert not files.exists(ONE / "meta.properties")
+
+    run(work)
