@@ -29,6 +29,7 @@ from ottla.cluster.raft.snapshots import (
     SnapshotId,
     Voters,
     parse_name,
+    read_snapshot,
     write_snapshot,
 )
 from ottla.errors import KafkaStorageError, OffsetOutOfRange
@@ -103,6 +104,8 @@ class MetadataLog:
     def _begin_at_snapshot(self, now_ms: int) -> None:
         newest, start = self.newest_snapshot, self._log.log_start_offset
         if newest is not None and newest.end_offset > self._log.log_end_offset:
+            for _ in read_snapshot(self._files, self.snapshot_path(newest)):
+                pass  # the log goes for it, so it must be whole
             self.truncate_to_newest_snapshot(now_ms)
         elif start > 0:
             following = next((snapshot for snapshot in self._snapshots if snapshot.end_offset >= start), None)

@@ -240,6 +240,20 @@ def test_a_log_that_ends_before_its_newest_snapshot_begins_anew_there(files: Mem
     assert open_log(files).end_offset == 10
 
 
+def test_a_log_is_not_given_up_for_a_snapshot_that_is_not_whole(files: MemoryFiles, log: MetadataLog) -> None:
+    grow(log, 5)
+    job = log.flush_job()
+    job.run()
+    log.flushed(job, 0)
+    log.close()
+    path = log.snapshot_path(SnapshotId(99, 2))
+    files.replace_bytes(path, b"torn")
+    with pytest.raises(DamagedSnapshot):
+        open_log(files)
+    files.remove(path)
+    assert open_log(files).end_offset == 5
+
+
 def test_a_log_whose_beginning_nobody_has_is_refused(files: MemoryFiles, log: MetadataLog) -> None:
     grow(log, 3)
     newer = SnapshotId(9, 2)
