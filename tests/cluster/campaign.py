@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from tests.cluster.java_loads import CopierLoad, VerifiableLoad, java_missing
 from tests.cluster.namespace_lab import NamespaceLab, namespaces_missing
@@ -77,6 +77,15 @@ class Happened:
     held_s: float = 0.0
     silence_s: float = 0.0
     healed_s: float = 0.0
+
+
+class Lab(Protocol):
+    """What loads and copies need to know of a cluster."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+    @property
+    def brokers(self) -> Any: ...  # places by number, each with its directory
 
 
 @dataclass
@@ -132,7 +141,7 @@ class Campaign:
         print(f"{row.at_s:6.0f} s  {name} ({who}): in sync {row.healed_s:.1f} s after its end", flush=True)
 
     def _leader(self) -> int:
-        found = _partitions(self.lab, ["ottla"])["ottla"][0].leader
+        found = partitions_of(self.lab, ["ottla"])["ottla"][0].leader
         return self._controller() if found is None else found
 
     def _controller(self) -> int:
@@ -171,16 +180,16 @@ class Campaign:
         return f"brokers {one} and {other}", lab.heal
 
 
-def _partitions(lab: LabCluster, topics: Sequence[str]) -> dict[str, Sequence[PartitionDescription]]:
+def partitions_of(lab: Lab, topics: Sequence[str]) -> dict[str, Sequence[PartitionDescription]]:
     with ottla.Admin(bootstrap_servers=lab.bootstrap_servers) as admin:
         return {name: each.partitions for name, each in admin.describe_topics(list(topics), timeout=HANG_S).items()}
 
 
-def wait_for_copies(lab: LabCluster, topics: Sequence[str]) -> None:
+def wait_for_copies(lab: Lab, topics: Sequence[str]) -> None:
     end = time.monotonic() + HEAL_LIMIT_S
     while True:
         try:
-            found = _partitions(lab, topics)
+            found = partitions_of(lab, topics)
             if all(len(each.in_sync) == len(each.replicas) for parts in found.values() for each in parts):
                 return
         except OttlaError:
@@ -189,10 +198,10 @@ def wait_for_copies(lab: LabCluster, topics: Sequence[str]) -> None:
         time.sleep(0.2)
 
 
-def copies_of(lab: LabCluster, topics: Sequence[str]) -> dict[str, dict[int, bytes]]:
+def copies_of(lab: Lab, topics: Sequence[str]) -> dict[str, dict[int, bytes]]:
     """What every broker holds of every partition, when nobody writes any more; they get HEAL_LIMIT_S to be alike."""
     found = {}
-    for topic, parts in _partitions(lab, topics).items():
+    for topic, parts in partitions_of(lab, topics).items():
         for part in parts:
             name, end = f"{topic}-{part.partition}", time.monotonic() + HEAL_LIMIT_S
             while True:
@@ -203,7 +212,7 @@ def copies_of(lab: LabCluster, topics: Sequence[str]) -> dict[str, dict[int, byt
     return found
 
 
-def _bytes(lab: LabCluster, number: int, name: str) -> bytes:
+def _bytes(lab: Lab, number: int, name: str) -> bytes:
     logs = sorted((lab.brokers[number].directory / "data" / name).glob("*.log"))
     return b"".join(path.read_bytes() for path in logs)
 
@@ -233,12 +242,12 @@ def run(directory: Path, seconds: float, seed: int) -> Outcome:
             new = [ottla.NewTopic(name, parts.get(name, PARTITIONS), 3) for name in TOPICS]
             admin.create_topics(new, timeout=HEAL_LIMIT_S)
         campaign = Campaign(lab, Random(seed))
-        checked = _under_load(lab, campaign, seconds, directory, stack, history)
+        checked = under_load(lab, campaign, seconds, directory, stack, history)
         return Outcome(_report(campaign, checked, seed, why_no_cuts), history)
 
 
-def _under_load(
-    lab: LabCluster, campaign: Campaign, seconds: float, scratch: Path, stack: ExitStack, history: SharedHistory
+def under_load(
+    lab: Lab, campaign: Campaign, seconds: float, scratch: Path, stack: ExitStack, history: SharedHistory
 ) -> dict[str, str]:
     servers, numbers = lab.bootstrap_servers, count(1)
     java: dict[str, Any] = {}
@@ -288,14 +297,20 @@ def judge(history: SharedHistory, copies: dict[str, dict[int, bytes]]) -> dict[s
 
 
 def _report(campaign: Campaign, checked: dict[str, str], seed: int, why_no_cuts: str | None) -> str:
-    lines = [f"# Campaign of {time.strftime('%Y-%m-%d %H:%M')}, seed {seed}", ""]
-    lines += [f"Three brokers, three ZooKeeper nodes, session time-out {SESSION_S:g} s. All checks passed.", ""]
+    about = f"Three brokers, three ZooKeeper nodes, session time-out {SESSION_S:g} s. All checks passed."
+    return report(about, campaign.happened, checked, seed, why_no_cuts)
+
+
+def report(
+    about: str, happened: Sequence[Happened], checked: dict[str, str], seed: int, why_no_cuts: str | None = None
+) -> str:
+    lines = [f"# Campaign of {time.strftime('%Y-%m-%d %H:%M')}, seed {seed}", "", about, ""]
     lines += [f"The network was not cut: {why_no_cuts}", ""] if why_no_cuts else []
     lines += ["| what was checked | result |", "| --- | --- |"]
     lines += [f"| {name} | {result} |" for name, result in checked.items()]
     lines += ["", "| at | fault | who | lasted | longest wait for an answer | in sync after its end |"]
     lines += ["| --- | --- | --- | --- | --- | --- |"]
-    for each in campaign.happened:
+    for each in happened:
         lines.append(
             f"| {each.at_s:.0f} s | {each.what} | {each.who} | {each.held_s:.1f} s | {each.silence_s:.1f} s | "
             f"{each.healed_s:.1f} s |"

@@ -89,8 +89,10 @@ class KRaftCluster(Judging):
         controllers: int = 1,
         settings: Mapping[str, object] | None = None,
         disks: int = 1,
+        release: str = "",
     ) -> None:
-        """`disks` is how many log directories a broker has; `settings` are for all nodes."""
+        """`disks` is how many log directories a broker has; `settings` are for all nodes. `release` is whose features
+        the cluster begins with; the newest ones otherwise."""
         self.jars = jars
         self.sides = dict(sides)
         self.said_by: dict[Path, str] = {}
@@ -113,7 +115,9 @@ class KRaftCluster(Judging):
             "default.replication.factor": copies,
             **(settings or {}),
         }
+        self.extra: dict[int, Mapping[str, object]] = {}  # settings of single nodes
         self._disks = disks
+        self._release = ["--release-version", release] if release else []
         for node in self.nodes.values():
             self.format(node)
 
@@ -152,7 +156,7 @@ class KRaftCluster(Judging):
             for each, directory in zip(self.controllers.values(), VOTER_DIRECTORIES, strict=False)
         )
         how = ["--initial-controllers", voters] if node.role == "controller" else ["--no-initial-controllers"]
-        assert storage(["format", "-t", CLUSTER_ID, "-c", str(node.properties), *how]) == 0
+        assert storage(["format", "-t", CLUSTER_ID, "-c", str(node.properties), *how, *self._release]) == 0
 
     def _configure(self, node: Node) -> None:
         """Write its properties; those of Apache's are the same, but for where Ottla serves metrics."""
@@ -163,6 +167,7 @@ class KRaftCluster(Judging):
             "node.id": node.number,
             "listeners": f"{listener}://{node.address}",
             "log.dirs": ",".join(map(str, self.data(node.number))),
+            **self.extra.get(node.number, {}),
         }
         if self._side(node.number) == OTTLA:
             settings["ottla.admin.listener"] = ""

@@ -390,6 +390,58 @@ def refused(cluster: KRaftCluster, number: int) -> str:
     return cluster.nodes[number].log.read_text()
 
 
+@pytest.mark.long
+def test_a_node_id_that_is_there_twice_is_refused_and_the_first_lives_on(made: Made) -> None:
+    cluster = made({OURS: OTTLA, APACHES: OTTLA}, settings={"initial.broker.registration.timeout.ms": 3_000})
+    cluster.expected = "ottla.cli"
+    for number in (1, OURS):
+        cluster.begin(number)
+        cluster.wait_for(number)
+    twin = cluster.brokers[APACHES]
+    metadata = cluster.data(APACHES)[0] / "meta.properties"
+    metadata.write_text(metadata.read_text().replace(f"node.id={APACHES}", f"node.id={OURS}"))
+    cluster.extra[APACHES] = {"node.id": OURS}
+    assert "another process is registered with this node.id" in refused(cluster, APACHES)
+    assert not twin.is_running
+    cluster.create_topic("orders", 2, 1)
+    assert cluster.leaders("orders") == [OURS, OURS]
+
+
+@pytest.mark.long
+def test_a_snapshot_that_is_not_whole_is_refused_and_the_log_is_kept(made: Made) -> None:
+    cluster = made({OURS: OTTLA})
+    cluster.expected = "ottla.cli"
+    cluster.start()
+    cluster.create_topic("orders", 2, 1)
+    cluster.signal(OURS, signal.SIGTERM)
+    log = cluster.data(OURS)[0] / "__cluster_metadata-0"
+    before = (log / "00000000000000000000.log").read_bytes()
+    torn = log / "00000000000000099999-0000000001.checkpoint"
+    torn.write_bytes(before[:100])
+    assert torn.name in refused(cluster, OURS)
+    assert (log / "00000000000000000000.log").read_bytes() == before
+    torn.unlink()
+    cluster.start_node(OURS)
+    assert cluster.leaders("orders") == [OURS, OURS]
+
+
+@pytest.mark.long
+def test_a_cluster_of_an_older_level_is_served_in_its_words(made: Made) -> None:
+    cluster = made({OURS: OTTLA, APACHES: KAFKA}, release="4.0")
+    cluster.start()
+    cluster.create_topic("orders", 4, 2)
+    cluster.wait_for_copies("orders")
+    with NumberedLoad(cluster.bootstrap_servers, "orders", 4, pause_s=0.01, request_timeout_ms=8_000) as load:
+        for number in (OURS, APACHES):
+            cluster.signal(number, signal.SIGTERM)
+            load.wait_for(50, HANG_S)
+            cluster.start_node(number)
+            cluster.wait_for_copies("orders")
+        load.end()
+    load.check(read_numbers(cluster.bootstrap_servers, "orders", 4))
+    cluster.check_copies("orders")
+
+
 # --- logins -----------------------------------------------------------------------------------------------------------
 
 USERS = {"node": "node-pw", "alice": "alice-pw"}
@@ -439,3 +491,14 @@ def is_created(admin: ottla.Admin) -> bool:
     except ottla.errors.BrokerError:
         return False
     return True
+
+
+# --- everything at once -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_clients_of_all_kinds_find_no_anomaly_whatever_fails(tmp_path: Path) -> None:
+    jars_or_skip("4.3")
+    from tests.cluster.kraft_campaign import run
+
+    assert "All checks passed" in run(tmp_path, 120, seed=1)
