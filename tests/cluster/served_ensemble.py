@@ -15,8 +15,8 @@ from tests.patience import HANG_S
 
 from ottla.clock import SystemClock
 from ottla.cluster.changes import Change
-from ottla.cluster.store.embedded import EmbeddedStore
 from ottla.cluster.store.served.kept import KeptTruth
+from ottla.cluster.store.served.kept_log import KeeperStore
 from ottla.cluster.store.served.server import StoreServer
 from ottla.cluster.store.served.store import ServedStore, open_served_store
 from ottla.cluster.store.shared import take_in
@@ -61,7 +61,7 @@ class ServedEnsemble:
 
     async def _run(self, ready: Future[None]) -> None:
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
-        kept = EmbeddedStore(self._directory, self._cluster_id, files=DiskFiles(), apply_all=take_in)
+        kept = KeeperStore(self._directory, self._cluster_id, files=DiskFiles(), apply_all=take_in)
         truth = KeptTruth(kept, session_timeout_ms=self.session_timeout_ms)
         self.server = StoreServer(truth, self.path, SystemClock(), grace_ms=self._grace_ms)
         await self.server.start()

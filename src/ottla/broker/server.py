@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.broker import Broker
 from ottla.broker.cluster.alone import AloneLink
+from ottla.broker.cluster.kraft.own_store import FEATURES, make_own_store, refuse_foreign_logs
 from ottla.broker.cluster.link import ClusterLink
 from ottla.broker.cluster.memory_loss import lost_memory, note_boot
 from ottla.broker.cluster.policies import NO_POLICIES, Policies
@@ -43,20 +44,19 @@ from ottla.broker.settings.group_level import GroupLevelSettings
 from ottla.broker.world import World
 from ottla.clock import SystemClock
 from ottla.cluster import model
-from ottla.cluster.changes import Change
 from ottla.cluster.config_layers import ConfigRules, TopicsInEffect
-from ottla.cluster.features import SUPPORTED, first_features
+from ottla.cluster.features import SUPPORTED
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.store.embedded import FOLDER, EmbeddedStore, found_cluster_id
 from ottla.cluster.store.interface import MetadataStore, OwnStore, SharedStore
+from ottla.cluster.store.kraft import KRaftStore
 from ottla.cluster.store.memory import MemoryStore
 from ottla.errors import KafkaStorageError, OttlaError
 from ottla.light_dataclasses import dataclass
 from ottla.metrics import Registry
 from ottla.storage.directory.checkpoints import MetaProperties, read_meta_properties
+from ottla.storage.directory.directories import LogDirectory
 from ottla.storage.directory.loading import ProducerLimits, recovery_summary
 from ottla.storage.directory.manager import LogManager
-from ottla.storage.directory.unknown_logs import refuse_unknown_logs
 from ottla.storage.files import Files
 from ottla.storage.settings import TopicSettings
 from ottla.values import random_uuid, uuid_to_text
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEFAULT_BROKER_ID: Final = 0
+NO_EPOCH: Final = -1
 QUIET_LIMIT_MS: Final = 30_000
 QUIET_STEP_MS: Final = 2
 LAST_TURNS: Final = 3
@@ -113,7 +114,6 @@ class Server:
         self._stack = AsyncExitStack()
         self._is_ready = False
         self._has_crashed = False
-        self._last_epoch: Callable[[], int] = lambda: -1  # of a broker under controllers; every directory keeps it
         self.broker: Broker
         self.listeners: Listeners
         self.info: ServerInfo
@@ -161,10 +161,10 @@ class Server:
         identity = self._identity(directories)
         cluster_id = self._cluster_id(directories, identity) if shared is None else shared.load().cluster_id
         broker_id = await self._broker_id(identity, shared, pool)
-        own = EmbeddedStore(directories[0], cluster_id, files=world.files, first=self._first_changes(directories[0]))
-        store: MetadataStore = shared or own
-        version = 1 if isinstance(store, EmbeddedStore) else 0
-        logs = self._make_logs(cluster_id, broker_id, store.load, meta_version=version)
+        version = 1 if shared is None else 0
+        logs = self._make_logs(cluster_id, broker_id, lambda: store.load(), meta_version=version)
+        own = None if shared is not None else self._own_store(logs, cluster_id, broker_id)
+        store: MetadataStore = shared or own  # type: ignore[assignment]  # one of them is there
         self._load_logs(logs, pool)
         self._keep_users(store)
         self._served = SERVED_APIS if shared is None else CLUSTER_APIS
@@ -183,7 +183,8 @@ class Server:
         acceptor = self.listeners.acceptor
         await self.broker.link.prepare()  # whoever finds a port open is answered soon
         endpoints = await self.listeners.open()
-        me = self._me(broker_id, endpoints, lost_memory=shared is not None and self._lost_memory(logs))
+        lost_memory = shared is not None and self._lost_memory(logs)
+        me = self._me(broker_id, endpoints, logs, has_metadata_log=shared is None, lost_memory=lost_memory)
         if shared is not None:
             acceptor.release()  # the controller's first orders are answered from here on, clients when the gate opens
         self._stack.push_async_callback(self.broker.link.stop)
@@ -209,9 +210,7 @@ class Server:
         self._make_directories(settings.data_directories)
         logs = self._make_logs(identity.cluster_id, identity.node_id, lambda: following.image, meta_version=1)
         logs.claim()
-        directory = joining.metadata_directory(settings, world, logs, identity)
-        if directory not in logs.directories:
-            self._stack.callback(directory.release)
+        directory = self._metadata_directory(logs, identity.cluster_id, identity.node_id)
         following, controllers, connecting = joining.open_following(
             settings, world, directory, identity, self._fail, pool
         )
@@ -233,7 +232,6 @@ class Server:
             ended=self._fail,
         )
         self._make_broker(identity.node_id, following.image, make_link, logs, pool)
-        self._last_epoch = lambda: self.broker.link.epoch
         self.listeners = Listeners(
             self.broker,
             settings,
@@ -246,7 +244,7 @@ class Server:
         endpoints = await self.listeners.open()
         self._stack.push_async_callback(self.broker.link.stop)
         lost_memory = bool(logs.logs()) and self._lost_memory(logs)
-        await self.broker.start(self._me(identity.node_id, endpoints, lost_memory=lost_memory))
+        await self.broker.start(self._me(identity.node_id, endpoints, logs, lost_memory=lost_memory))
         note_boot(logs.directories, world.boot_id)
         self._begin_housekeeping(logs, None, pool)
         await self._open_http()
@@ -280,21 +278,43 @@ class Server:
         self.broker.dynamic.subscribe(["cordoned.log.dirs"], lambda _, new: logs.cordon(new.cordoned_directories))
         self._stack.push_async_callback(self._quieten)
 
-    def _first_changes(self, directory: Path) -> list[Change]:
-        """What a new cluster begins with: what `kafka-storage format` wrote down, or the newest features."""
-        files = self._world.files
-        if not files.exists(directory / "bootstrap.checkpoint") or found_cluster_id(files, directory) is not None:
-            return first_features()
-        from ottla.cluster.raft.format import first_changes  # most directories are formatted by nobody
+    def _own_store(self, logs: LogManager, cluster_id: str, broker_id: int) -> KRaftStore:
+        """The metadata log of a broker that is a cluster of its own."""
+        logs.claim()
+        directory = self._metadata_directory(logs, cluster_id, broker_id)
+        return make_own_store(self.settings, self._world, cluster_id, broker_id, directory)
 
-        return first_changes(files, directory) or first_features()
+    def _metadata_directory(self, logs: LogManager, cluster_id: str, broker_id: int) -> LogDirectory:
+        """The directory that has the metadata log, locked: one of the log directories, which are, or one of its own."""
+        found = next((each for each in logs.directories if each.path == self.settings.metadata_directory), None)
+        if found is not None:
+            return found
+        made = LogDirectory(self.settings.metadata_directory, self._world.files)
+        self._make_directories([made.path])
+        made.lock()
+        self._stack.callback(made.release)
+        made.identify(cluster_id=cluster_id, broker_id=broker_id, random_bytes=self._world.random.randbytes)
+        return made
 
-    def _me(self, broker_id: int, endpoints: tuple[model.Endpoint, ...], *, lost_memory: bool) -> model.Broker:
+    def _me(
+        self,
+        broker_id: int,
+        endpoints: tuple[model.Endpoint, ...],
+        logs: LogManager,
+        *,
+        has_metadata_log: bool = True,
+        lost_memory: bool = False,
+    ) -> model.Broker:
+        """What the broker says of itself; of its directories only where a metadata log keeps that."""
+        directories = [each.directory_id for each in logs.directories if each.is_online and has_metadata_log]
+        cordoned = [each.directory_id for each in logs.directories if each.path in logs.cordoned]
         return model.Broker(
             broker_id,
             endpoints,
             rack=self.settings.broker_rack,
-            features=tuple(SUPPORTED),
+            features=FEATURES if has_metadata_log else tuple(SUPPORTED),
+            directories=tuple(sorted(filter(None, directories))),
+            cordoned_directories=tuple(sorted(filter(None, cordoned))) if has_metadata_log else None,
             lost_memory=lost_memory,
         )
 
@@ -320,17 +340,11 @@ class Server:
 
     def _keep_users(self, store: MetadataStore) -> None:
         """The store is open until the end, and has the first users."""
-        self._stack.callback(self._close_store, store)
-        if self._first_users and isinstance(store, EmbeddedStore):
+        self._stack.callback(store.close)
+        if self._first_users and isinstance(store, KRaftStore):
             from ottla.broker.security.first_users import changes_for
 
             store.commit(changes_for(store.load(), self._first_users, os.urandom))
-
-    def _close_store(self, store: MetadataStore) -> None:
-        if isinstance(store, EmbeddedStore):
-            store.close(is_clean=not self._has_crashed)
-        else:
-            store.close()
 
     async def _joined(self, logs: LogManager) -> None:
         """What a member does when the controller has heard of it, and of what it lost."""
@@ -404,13 +418,10 @@ class Server:
         return MetaProperties()
 
     def _cluster_id(self, directories: Sequence[Path], identity: MetaProperties) -> str:
-        """What the settings, the store or the directory say; a new one where none does. A store is not begun beside
-        logs that it would not know."""
-        files, wanted = self._world.files, self.settings.ottla_cluster_id
-        found = found_cluster_id(files, directories[0])
-        if found is None:
-            refuse_unknown_logs(files, directories, FOLDER)
-        return wanted or found or identity.cluster_id or uuid_to_text(random_uuid(self._world.random.randbytes))
+        """What the settings or the directory say; a new one where none does."""
+        refuse_foreign_logs(self._world.files, directories, self.settings.metadata_directory)
+        known = self.settings.ottla_cluster_id or identity.cluster_id
+        return known or uuid_to_text(random_uuid(self._world.random.randbytes))
 
     def _make_logs(
         self, cluster_id: str, broker_id: int, image: Callable[[], ClusterImage], *, meta_version: int
@@ -464,7 +475,8 @@ class Server:
             if pool is not None:
                 stack.callback(pool.shutdown, wait=True)
             is_clean = not self._has_crashed
-            logs.close(is_clean=is_clean, pool=pool, broker_epoch=self._last_epoch(), closed=closed)
+            epoch = self.broker.link.epoch if hasattr(self, "broker") else NO_EPOCH
+            logs.close(is_clean=is_clean, pool=pool, broker_epoch=epoch, closed=closed)
 
     def _make_dispatch(self) -> Dispatch:
         return Dispatch(self.broker, self._served, Gate(self.broker))
@@ -509,10 +521,11 @@ class Server:
         return gate
 
     def _link_maker(
-        self, own: OwnStore, shared: SharedStore | None, pool: Executor | None
+        self, own: OwnStore | None, shared: SharedStore | None, pool: Executor | None
     ) -> Callable[[Broker], ClusterLink]:
-        if shared is None:
+        if own is not None:
             return lambda broker: AloneLink(broker, own, pool)
+        assert shared is not None
         from ottla.broker.cluster import joining
 
         return lambda broker: joining.make_member(

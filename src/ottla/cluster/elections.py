@@ -4,10 +4,13 @@
    the in-sync set, else from the eligible ones, else any replica that lives, which may lose records.
 2. A partition that has what it should have is ELECTION_NOT_NEEDED; when all partitions were meant, it is left out.
 3. Every new leader begins a new leader epoch.
+4. The only broker of a cluster leads again, after a start, what it can lead: what it led before a crash in a new epoch,
+   because records that nobody was promised may be gone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 
 from ottla.cluster.changes import Change, ChangePartition
@@ -87,6 +90,22 @@ def _uncleanly_led(image: ClusterImage, partition: Partition) -> Partition:
     if not alive:
         raise EligibleLeadersNotAvailable
     return led_by(replace(partition, isr=(alive[0],), elr=(), recovering=True), alive[0])
+
+
+def led_again(image: ClusterImage, broker_id: int, *, stopped_in_order: bool) -> Iterator[ChangePartition]:
+    """The partitions that the only broker leads from this start on, and did not lead or led until a crash."""
+    for topic in image.topics_by_name.values():
+        for index, partition in enumerate(topic.partitions):
+            if partition.leader == broker_id and stopped_in_order:
+                continue
+            if partition.leader == broker_id or broker_id in (
+                *partition.isr,
+                *partition.elr,
+                *partition.last_known_elr,
+            ):
+                isr = partition.isr if broker_id in partition.isr else (broker_id,)
+                after = replace(partition, isr=isr, elr=(), last_known_elr=(), recovering=False)
+                yield ChangePartition(topic.id, index, led_by(after, broker_id))
 
 
 def led_by(partition: Partition, leader: int) -> Partition:

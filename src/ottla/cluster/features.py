@@ -26,9 +26,12 @@ from ottla.protocol.messages.update_features import (
 )
 
 KRAFT_VERSION: Final = "kraft.version"
+KRAFT_RANGE: Final = FeatureRange(KRAFT_VERSION, 0, 1)
+"""Of nodes with a metadata log; its level is told by the log itself (raft/voters.py)."""
+ELR_VERSION: Final = "eligible.leader.replicas.version"
 
 SUPPORTED: Final = (
-    FeatureRange("eligible.leader.replicas.version", 0, 1),
+    FeatureRange(ELR_VERSION, 0, 1),
     FeatureRange("group.version", 0, 1),
     FeatureRange(METADATA_VERSION, 7, 30),
     FeatureRange("share.version", 0, 1),
@@ -40,7 +43,7 @@ SUPPORTED: Final = (
 _CHANGES_STORED_FORM: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
 """Levels of metadata.version from which on more is stored than before; going back below one would lose it."""
 
-_NEEDS_METADATA_VERSION: Final = {("eligible.leader.replicas.version", 1): 23}
+_NEEDS_METADATA_VERSION: Final = {(ELR_VERSION, 1): 23}
 
 
 class UpgradeType(IntEnum):

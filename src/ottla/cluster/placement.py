@@ -10,12 +10,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
+from ottla.cluster.changes import ChangePartition
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, Broker, Partition
 from ottla.errors import InvalidReplicaAssignment, InvalidReplicationFactor
+from ottla.light_dataclasses import replace
+from ottla.values import TopicPartition
 
 
 def place(image: ClusterImage, partitions: int, replication_factor: int, random: Random) -> list[tuple[int, ...]]:
@@ -69,6 +72,27 @@ def default_directory(image: ClusterImage, broker_id: int) -> bytes:
     if not directories:
         return MIGRATING_DIRECTORY
     return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
+
+
+def moved_replicas(
+    image: ClusterImage, broker_id: int, directory_of: Callable[[TopicPartition], bytes | None]
+) -> Iterator[ChangePartition]:
+    """Replicas of a broker that are in another directory than the image says; None is nowhere, or nobody knows."""
+    for topic in image.topics_by_name.values():
+        for index, partition in enumerate(topic.partitions):
+            if broker_id not in partition.replicas:
+                continue
+            found = directory_of(TopicPartition(topic.name, index))
+            directories = partition.directories or (MIGRATING_DIRECTORY,) * len(partition.replicas)
+            place = partition.replicas.index(broker_id)
+            if found is None or directories[place] == found:
+                continue
+            after = replace(
+                partition,
+                directories=(*directories[:place], found, *directories[place + 1 :]),
+                partition_epoch=partition.partition_epoch + 1,
+            )
+            yield ChangePartition(topic.id, index, after)
 
 
 class _Ring:

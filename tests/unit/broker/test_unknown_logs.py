@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from tests.golden.logs.reading import ARCHIVES, unpack
 
+from ottla.broker.cluster.kraft.own_store import OLD_STORE, OldStore, make_own_store
 from ottla.broker.replication.manager import ReplicaManager
 from ottla.broker.replication.orders import stops
 from ottla.broker.requests.pacing import Pacing
 from ottla.broker.server import Server, running
 from ottla.broker.settings import BrokerSettings
+from ottla.broker.world import World
 from ottla.cluster.changes import CreateTopic, RemoveTopic, SetFeature, SetScramCredential, apply_all
 from ottla.cluster.features import first_features
 from ottla.cluster.image import ClusterImage
@@ -21,24 +23,23 @@ from ottla.cluster.metadata_log.writing import records_for
 from ottla.cluster.model import Partition, ScramCredential, ScramKey, Topic
 from ottla.cluster.raft.format import write_bootstrap, write_first_voters
 from ottla.cluster.raft.snapshots import DamagedSnapshot, Voters
-from ottla.cluster.store.embedded import FOLDER, EmbeddedStore
+from ottla.cluster.store.kraft import KRaftStore
 from ottla.cluster.store.shared_memory import SharedMemory
 from ottla.protocol.messages.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaTopicState,
 )
-from ottla.protocol.metadata_log.control import VotersRecord
+from ottla.protocol.metadata_log.control import KRaftVersionFeature, VoterEndpoint, VoterNode, VotersRecord
 from ottla.records import BatchBuilder
 from ottla.storage.directory.checkpoints import MetaProperties, read_meta_properties, write_meta_properties
 from ottla.storage.directory.manager import LogManager
+from ottla.storage.directory.unknown_logs import QUORUM_LOG as FOLDER
 from ottla.storage.directory.unknown_logs import UnknownLogs
 from ottla.storage.files import DiskFiles
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
 
-KAFKA_4 = next(path for path in ARCHIVES if path.name == "kafka-4.3.1-clean.tar.xz")
-KAFKA_3 = next(path for path in ARCHIVES if path.name == "kafka-3.9.2-clean.tar.xz")
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
 
 
@@ -70,6 +71,26 @@ def contents(directory: Path) -> dict[str, str]:
     }
 
 
+def own_store(directory: Path) -> KRaftStore:
+    """The store of a broker that is not running."""
+    meta = read_meta_properties(DiskFiles(), directory)
+    assert meta is not None
+    assert meta.cluster_id is not None
+    assert meta.node_id is not None
+    logs = LogManager(
+        [directory],
+        files=DiskFiles(),
+        default_settings=TopicSettings(),
+        cluster_id=meta.cluster_id,
+        broker_id=meta.node_id,
+    )
+    logs.claim()
+    store = make_own_store(settings(directory), World.real(), meta.cluster_id, meta.node_id, logs.directories[0])
+    store.load()
+    logs.close(is_clean=False)
+    return store
+
+
 async def make_topic(server: Server, name: str, topic_id: bytes) -> None:
     from ottla.cluster.plan import Plan
 
@@ -98,26 +119,33 @@ def strays(directory: Path) -> list[Path]:
 # --- a cluster is not begun beside logs of another -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("archive", "version"), [(KAFKA_4, "30 (Kafka 4.3)"), (KAFKA_3, "21 (Kafka 3.9)")])
-@pytest.mark.parametrize("with_cluster_id", [True, False])
-def test_the_directory_of_a_kraft_cluster_is_refused_and_untouched(
-    archive: Path, version: str, with_cluster_id: bool, tmp_path: Path
-) -> None:
-    data = unpack(archive, tmp_path).data
-    meta = read_meta_properties(DiskFiles(), data)
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda archive: archive.name)
+def test_the_directory_of_a_kraft_node_opens_with_its_topics(archive: Path, tmp_path: Path) -> None:
+    golden = unpack(archive, tmp_path)
+    meta = read_meta_properties(DiskFiles(), golden.data)
     assert meta is not None
-    assert meta.cluster_id is not None
-    before = contents(data)
-    with pytest.raises(UnknownLogs) as raised:
-        with_broker(data, lambda server: None, **({"ottla.cluster.id": meta.cluster_id} if with_cluster_id else {}))
-    sentence = str(raised.value)
-    assert "Apache Kafka cluster in KRaft mode" in sentence
-    assert f"metadata.version {version}" in sentence
-    assert f"cluster.id {meta.cluster_id}" in sentence
-    assert "10 topics (" in sentence
-    assert "--data" in sentence
-    assert "start Apache Kafka" in sentence
-    assert contents(data) == before
+
+    def has_all(server: Server) -> None:
+        assert (server.info.cluster_id, server.info.broker_id) == (meta.cluster_id, meta.node_id)
+        known = {str(name) for name, _ in server.broker.image.partitions()}
+        assert known >= {name for name in golden.partitions if not name.startswith("__cluster_metadata")}
+        for name, partition in server.broker.image.partitions():
+            led = server.broker.replicas.get(name)
+            assert led is not None, name
+            assert led.is_leader, name
+            assert partition.leader_epoch == led.leader_epoch
+
+    with_broker(golden.data, has_all)
+    assert not strays(golden.data)
+    with_broker(golden.data, has_all)
+
+
+def test_the_metadata_of_builds_before_the_log_is_refused(tmp_path: Path) -> None:
+    (tmp_path / OLD_STORE).mkdir()
+    before = contents(tmp_path)
+    with pytest.raises(OldStore, match=r"before the metadata log. Bring its topics over"):
+        with_broker(tmp_path, lambda server: None)
+    assert contents(tmp_path) == before
 
 
 def test_the_directory_of_a_broker_on_zookeeper_is_refused(tmp_path: Path) -> None:
@@ -189,7 +217,7 @@ def test_a_log_that_nobody_knows_is_kept_as_a_stray(tmp_path: Path, caplog: pyte
 def test_a_topic_of_the_same_name_gets_a_log_of_its_own(tmp_path: Path) -> None:
     data = tmp_path / "data"
     lost_topic(data)
-    store = EmbeddedStore(data, str(read_meta_properties(DiskFiles(), data).cluster_id), files=DiskFiles())  # type: ignore[union-attr]
+    store = own_store(data)
     store.commit([CreateTopic(Topic("orders", b"y" * 16, (Partition((0,), (0,), 0),)))])
     store.close()
 
@@ -205,14 +233,10 @@ def test_a_topic_of_the_same_name_gets_a_log_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("made_again", [False, True])
-@pytest.mark.parametrize("with_snapshot", [False, True])
-def test_a_deletion_that_a_crash_interrupted_is_finished(made_again: bool, with_snapshot: bool, tmp_path: Path) -> None:
+def test_a_deletion_that_a_crash_interrupted_is_finished(made_again: bool, tmp_path: Path) -> None:
     data = tmp_path / "data"
     with_broker(data, lambda server: make_topic(server, "orders", b"a" * 16))
-    meta = read_meta_properties(DiskFiles(), data)
-    assert meta is not None
-    after = 1 if with_snapshot else 10_000
-    store = EmbeddedStore(data, str(meta.cluster_id), files=DiskFiles(), snapshot_after_changes=after)
+    store = own_store(data)
     store.commit([RemoveTopic(b"a" * 16)])
     if made_again:
         store.commit([CreateTopic(Topic("orders", b"b" * 16, (Partition((0,), (0,), 0),)))])
@@ -283,11 +307,17 @@ def test_the_ids_of_a_formatted_directory_are_taken(tmp_path: Path) -> None:
 
 
 def test_a_new_cluster_begins_with_what_was_formatted(tmp_path: Path) -> None:
-    write_meta_properties(DiskFiles(), tmp_path, MetaProperties(1, CLUSTER, 7))
+    write_meta_properties(DiskFiles(), tmp_path, MetaProperties(1, CLUSTER, 7, b"d" * 16))
     credential = SetScramCredential(ScramKey("alice", 1), ScramCredential(4096, b"salt", b"stored", b"server"))
     first = [SetFeature("metadata.version", 29), SetFeature("group.version", 1), credential]
     write_bootstrap(DiskFiles(), tmp_path, records_for(first, ClusterImage(CLUSTER)), lambda: 0)
-    write_first_voters(DiskFiles(), tmp_path, Voters(1, VotersRecord(voters=[])), lambda: 0)
+    voter = VoterNode(
+        voter_id=7,
+        voter_directory_id=b"d" * 16,
+        endpoints=[VoterEndpoint(name="CONTROLLER", host="localhost", port=9093)],
+        k_raft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=1),
+    )
+    write_first_voters(DiskFiles(), tmp_path, Voters(1, VotersRecord(voters=[voter])), lambda: 0)
 
     def has_them(server: Server) -> None:
         image = server.broker.image

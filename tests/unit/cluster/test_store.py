@@ -10,9 +10,9 @@ import pytest
 from ottla.cluster.changes import Change, IllegalChange, SetFeature
 from ottla.cluster.model import Broker, Endpoint
 from ottla.cluster.store import interface
-from ottla.cluster.store.embedded import EmbeddedStore
 from ottla.cluster.store.interface import MetadataStore, StaleImage, StoreClosed
 from ottla.cluster.store.memory import MemoryStore
+from ottla.cluster.store.served.kept_log import KeeperStore
 from ottla.storage.files import DiskFiles
 from ottla.testing.files import MemoryFiles
 
@@ -20,14 +20,14 @@ CLUSTER = "5L6g3nShT-eMCtK--X86sw"
 Open = Callable[[Sequence[Change]], MetadataStore]
 
 
-@pytest.fixture(params=["memory", "embedded", "embedded on disk"])
+@pytest.fixture(params=["memory", "keeper", "keeper on disk"])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     def make(first: Sequence[Change] = ()) -> MetadataStore:
         if request.param == "memory":
             return MemoryStore(CLUSTER, first)
-        if request.param == "embedded":
-            return EmbeddedStore(Path("/data"), CLUSTER, files=MemoryFiles(), first=first)
-        return EmbeddedStore(tmp_path, CLUSTER, files=DiskFiles(), first=first)
+        if request.param == "keeper":
+            return KeeperStore(Path("/data"), CLUSTER, files=MemoryFiles(), first=first)
+        return KeeperStore(tmp_path, CLUSTER, files=DiskFiles(), first=first)
 
     return make
 

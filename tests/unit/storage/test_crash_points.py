@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.cluster import test_embedded as metadata
+from tests.unit.cluster.store import test_kraft_store as metadata
 from tests.unit.storage import test_compaction_crash as compaction
 from tests.unit.storage import test_log_crash as logs
 from tests.unit.storage.test_manager_faults import Life
@@ -165,7 +165,7 @@ def test_compaction_keeps_what_is_committed_in_all_that_any_moment_may_leave():
 
 def explore_metadata(stride: int, limit: int) -> Explorer:
     files, wanted = recorded(), metadata.commits()
-    reached = [metadata.content(each) for each in metadata.images(wanted)]
+    reached = metadata.REACHED
     acknowledged = 0
 
     def check(disk: MemoryFiles) -> None:
@@ -173,8 +173,11 @@ def explore_metadata(stride: int, limit: int) -> Explorer:
         found = metadata.content(recovered.load())
         assert found in reached, "a state that no whole commit led to"
         assert reached.index(found) in (acknowledged, acknowledged + 1)
-        assert metadata.content(metadata.open_store(disk).load()) == found
-        after = recovered.commit([SetFeature("again", 1)])
+        recovered.close()
+        recovered = metadata.open_store(disk)
+        assert metadata.content(recovered.load()) == found
+        after = recovered.commit([SetFeature("share.version", 1)])
+        recovered.close()
         assert metadata.content(metadata.open_store(disk).load()) == metadata.content(after)
 
     explorer = Explorer(files, check, stride=stride, limit=limit)

@@ -1,8 +1,15 @@
-"""ClusterLink of a broker that is the whole cluster: it keeps the truth in its own store and changes it by itself."""
+"""ClusterLink of a broker that is the whole cluster: it keeps the truth in its own store and changes it by itself.
+
+1. Before a port is open it leads what it can lead, says in which of its directories the replicas are, and the disk
+   follows the image.
+2. Snapshots of the metadata are written in turns with changes, a step at a time on a worker thread.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +22,11 @@ from ottla.broker.replication.followers import Followers, NoFollowers
 from ottla.broker.requests.context import RequestContext
 from ottla.cluster import model
 from ottla.cluster.brokers import ProducerIds, allocate_producer_ids
-from ottla.cluster.changes import Change
+from ottla.cluster.changes import AddPartitions, Change, ChangePartition, CreateTopic
+from ottla.cluster.elections import led_again
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.model import UNASSIGNED_DIRECTORY
+from ottla.cluster.placement import moved_replicas
 from ottla.cluster.plan import Plan
 from ottla.cluster.store.interface import OwnStore
 from ottla.cluster.topics import create_topics
@@ -34,6 +44,8 @@ if TYPE_CHECKING:
 
     from ottla.broker.broker import Broker
 
+log = logging.getLogger(__name__)
+
 NOT_A_MEMBER: Final = "this broker is a cluster of its own"
 
 
@@ -49,10 +61,11 @@ class AloneLink:
         self._store = store
         self._changes = ChangeQueue(store, pool, self._apply)
         self._follower = ImageFollower(broker)
+        self._tasks: set[asyncio.Task[object]] = set()
 
     @property
     def is_idle(self) -> bool:
-        return self._changes.is_idle and self._follower.is_idle
+        return self._changes.is_idle and self._follower.is_idle and not self._tasks
 
     @property
     def controller_for_clients(self) -> int:
@@ -66,17 +79,33 @@ class AloneLink:
     async def prepare(self) -> None:
         """Make the disk follow the image: with thousands of partitions that takes seconds."""
         self._broker.replicas.was_deleted = self._store.was_deleted
-        await self._follower.begin(self._store.load())
+        image = self._store.load()
+        if changes := list(led_again(image, self._broker.id, stopped_in_order=self._store.stopped_in_order)):
+            image = self._store.commit(changes)
+        await self._follower.begin(image)
+        if moved := self._moved(image):
+            self._broker.take_image(self._store.commit(moved))
+
+    def _moved(self, image: ClusterImage) -> list[ChangePartition]:
+        """Replicas of this broker that are in another directory than the image says, as in KIP-858."""
+
+        def directory_of(name: TopicPartition) -> bytes | None:
+            found = self._broker.replicas.logs.directory_of(name)
+            return None if found is None else found.directory_id
+
+        return list(moved_replicas(image, self._broker.id, directory_of))
 
     async def start(self, me: model.Broker) -> None:
         """Register; nobody else changes the truth, so the disk follows it already."""
-        self._store.membership.register(me)
+        self.epoch = self._store.membership.register(me).epoch
         self._store.election.stand(me.id)
         self._broker.take_image(self._store.load())
 
     async def stop(self) -> None:
         """There is nobody to notify."""
         self._follower.stop()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
     async def vanish(self) -> None:
         """Nobody would notice."""
@@ -86,8 +115,33 @@ class AloneLink:
         return await self._changes.submit(make_plan)
 
     async def _apply(self, image: ClusterImage, changes: Sequence[Change]) -> None:
-        for error in (await self._follower.apply(image, changes)).values():
+        unmade = await self._follower.apply(image, changes)
+        if self._has_unassigned(changes):
+            self._begin(self.change(lambda image: Plan(tuple(self._moved(image)), [])))
+        if self._store.upkeep_is_due:
+            self._begin(self._changes.carry_out(self._store.upkeep()))
+        for error in unmade.values():
             raise error
+
+    def _has_unassigned(self, changes: Sequence[Change]) -> bool:
+        """Whether these partitions were put into one of several directories, and nobody has said into which."""
+        return any(
+            UNASSIGNED_DIRECTORY in partition.directories
+            for change in changes
+            if isinstance(change, CreateTopic | AddPartitions)
+            for partition in (change.topic.partitions if isinstance(change, CreateTopic) else change.partitions)
+        )
+
+    def _begin(self, work: Coroutine[object, None, object]) -> None:
+        """Something that comes after the change: nobody waits for it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[object]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("the metadata log: %s", error)
 
     async def forward(self, request: Message, context: RequestContext) -> Message | None:
         return None

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Executor
+from itertools import islice
 from typing import Protocol, TypeVar
 
 from ottla.cluster.changes import Change
@@ -69,6 +70,17 @@ class ChangeQueue:
                 raise KafkaStorageError(str(error)) from error
             return plan
 
+    async def carry_out(self, steps: Iterator[None]) -> None:
+        """Work on the store that no change may meet, a step at a time on the worker thread."""
+        async with self._lock:
+            if self._pool is None:
+                for _ in steps:
+                    pass
+                return
+            run = asyncio.get_running_loop().run_in_executor
+            while await run(self._pool, _step, steps):
+                pass
+
     async def _plan_and_store(self, make_plan: Callable[[ClusterImage], P]) -> tuple[P, ClusterImage | None]:
         """The plan, and the image with its changes; None when it has none."""
         if self._pool is None:
@@ -91,3 +103,8 @@ class ChangeQueue:
     def _finish(self, pending: PendingChange | None) -> ClusterImage:
         image: ClusterImage = self._store.finish(pending)  # type: ignore[attr-defined]
         return image
+
+
+def _step(steps: Iterator[None]) -> bool:
+    """One step; whether there was one."""
+    return any(True for _ in islice(steps, 1))

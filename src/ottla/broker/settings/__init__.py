@@ -130,6 +130,16 @@ class BrokerSettings(
                 )
         return tuple(each for each in found if each.name in names)
 
+    @cached_property
+    def controller_endpoints(self) -> tuple[Endpoint, ...]:
+        """Where this node is a controller for others, as it is advertised; none when no listener is named for it."""
+        if not self._controller_names:
+            return ()
+        advertised = parse_listeners("advertised.listeners", self.advertised_listeners or (), self._protocols)
+        listeners = parse_listeners("listeners", self.listeners, self._protocols)
+        found = {each.name: each for each in (*listeners, *advertised) if each.name in self._controller_names}
+        return tuple(found.values())
+
     @property
     def wanted_id(self) -> int | None:
         """The broker id that was asked for; None leaves the choice to the store."""
@@ -138,7 +148,7 @@ class BrokerSettings(
 
     @property
     def is_alone(self) -> bool:
-        """Whether this broker is a cluster of its own, with the embedded store."""
+        """Whether this broker is a cluster of its own, which writes its metadata log alone."""
         return not self.zookeeper_connect and not self.ottla_metadata_socket and not self.is_under_controllers
 
     @property

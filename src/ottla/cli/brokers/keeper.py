@@ -26,8 +26,8 @@ from ottla.cli.brokers.child import say_serving, stop_with_supervisor
 from ottla.cli.output import FAILED, OK, Failure, finish
 
 if TYPE_CHECKING:
-    from ottla.cluster.store.embedded import EmbeddedStore
     from ottla.cluster.store.served.kept import KeptTruth
+    from ottla.cluster.store.served.kept_log import KeeperStore
 
 LOCK: Final = ".lock"
 GRACE_MS: Final = 10_000.0
@@ -72,19 +72,19 @@ def _lock(file: IO[str], directory: Path) -> None:
         ) from None
 
 
-def _open(directory: Path, cluster_id: str | None) -> EmbeddedStore:
+def _open(directory: Path, cluster_id: str | None) -> KeeperStore:
     from ottla.cluster.features import first_features
-    from ottla.cluster.store.embedded import EmbeddedStore, found_cluster_id
+    from ottla.cluster.store.served.kept_log import KeeperStore, found_cluster_id
     from ottla.cluster.store.shared import take_in
     from ottla.storage.files import DiskFiles
     from ottla.values import random_uuid, uuid_to_text
 
     files = DiskFiles()
     chosen = cluster_id or found_cluster_id(files, directory) or uuid_to_text(random_uuid(os.urandom))
-    return EmbeddedStore(directory, chosen, files=files, first=first_features(), apply_all=take_in)
+    return KeeperStore(directory, chosen, files=files, first=first_features(), apply_all=take_in)
 
 
-async def _serve(store: EmbeddedStore, found: dict[str, Any], *, is_again: bool) -> int:
+async def _serve(store: KeeperStore, found: dict[str, Any], *, is_again: bool) -> int:
     from ottla.clock import SystemClock
     from ottla.cluster.store.served.kept import KeptTruth
     from ottla.cluster.store.served.server import StoreServer

@@ -15,6 +15,7 @@ LATEST: Final = 30
 """4.3-IV0, the last one whose records we know."""
 
 CONTROLLED_SHUTDOWN_SINCE: Final = 7
+TRANSACTIONS_SINCE: Final = 13
 DIRECTORIES_SINCE: Final = 17
 ELR_SINCE: Final = 23
 CORDONED_SINCE: Final = 30

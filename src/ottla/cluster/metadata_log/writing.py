@@ -33,6 +33,8 @@ from ottla.cluster.changes import (
     SetStoredValue,
     UnregisterBroker,
     apply,
+    change_partitions,
+    in_runs,
 )
 from ottla.cluster.delegation_tokens import KIND as TOKEN
 from ottla.cluster.image import ClusterImage
@@ -85,9 +87,13 @@ Written: TypeAlias = Iterator[VersionedRecord]
 
 def records_for(changes: Iterable[Change], image: ClusterImage) -> Written:
     """The records of changes that are made one after the other to the image."""
-    for change in changes:
-        yield from _WRITERS[type(change)](change, image)
-        image = apply(image, change)
+    for change in in_runs(changes):
+        if isinstance(change, list):
+            yield from _change_partitions(change, image)
+            image = change_partitions(image, change)
+        else:
+            yield from _WRITERS[type(change)](change, image)
+            image = apply(image, change)
 
 
 def snapshot_records(image: ClusterImage) -> Written:
@@ -147,13 +153,23 @@ def _add_partitions(change: AddPartitions, image: ClusterImage) -> Written:
     yield from partition_records(topic.id, len(topic.partitions), change.partitions, _level(image))
 
 
-def _change_partition(change: ChangePartition, image: ClusterImage) -> Written:
-    topic = image.topic_by_id(change.topic_id)
-    if topic is None or not 0 <= change.index < len(topic.partitions):
-        raise IllegalChange(f"there is no partition {change.index} of a topic with id {change.topic_id.hex()}")
-    before, level = topic.partitions[change.index], _level(image)
-    record = change_record(topic.id, change.index, before, change.partition, level)
-    yield VersionedRecord(record, partition_version(level))
+def _change_partitions(run: Iterable[ChangePartition], image: ClusterImage) -> Written:
+    """Changes of partitions one after the other; a partition may be among them more than once."""
+    changed: dict[tuple[bytes, int], Partition] = {}
+    level = _level(image)
+    version = partition_version(level)
+    for change in run:
+        key = (change.topic_id, change.index)
+        before = changed.get(key) or _partition(image, *key)
+        yield VersionedRecord(change_record(*key, before, change.partition, level), version)
+        changed[key] = change.partition
+
+
+def _partition(image: ClusterImage, topic_id: bytes, index: int) -> Partition:
+    topic = image.topic_by_id(topic_id)
+    if topic is None or not 0 <= index < len(topic.partitions):
+        raise IllegalChange(f"there is no partition {index} of a topic with id {topic_id.hex()}")
+    return topic.partitions[index]
 
 
 def _alter_config(change: AlterConfig, image: ClusterImage) -> Written:
@@ -254,7 +270,6 @@ _WRITERS: Final[Mapping[type, Callable[[Any, ClusterImage], Written]]] = {
     CreateTopic: _create_topic,
     RemoveTopic: _remove_topic,
     AddPartitions: _add_partitions,
-    ChangePartition: _change_partition,
     AlterConfig: _alter_config,
     SetFeature: _set_feature,
     SetQuota: _set_quota,

@@ -15,6 +15,9 @@
 4. While log and snapshots are larger than `retention_bytes`, or the oldest snapshot is older than `retention_ms`, the
    oldest one goes, and the log before the next one with it.
 5. A log that ends before its newest snapshot (a crash came between a fetched snapshot and the cut) begins anew at that.
+6. Who leads syncs a batch before the next one is written. So damage before a sound batch is no torn end but rot, and
+   after a stop in order so is any damage: `refuse_rot`, before the log is opened and cut. Who follows may have it cut:
+   it is fetched again.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from ottla.cluster.metadata_log.batches import MetadataBatch, read_batches
 from ottla.cluster.raft.snapshots import (
     DELETED_SUFFIX,
     DamagedSnapshot,
@@ -41,12 +45,21 @@ from ottla.storage.log.leader_epochs import UNKNOWN_END, EpochEnd
 from ottla.storage.log.partition_log import PartitionLog, open_log
 from ottla.storage.log.read import ReadResult
 from ottla.storage.log.truncate import Removed
+from ottla.storage.segment.damage import SegmentVerification
+from ottla.storage.segment.names import RECORDS_SUFFIX
+from ottla.storage.segment.records_file import RecordsFile
 from ottla.storage.settings import TopicSettings
 from ottla.values import METADATA_TOPIC_UUID, TopicPartition
 
 METADATA_PARTITION: Final = TopicPartition("__cluster_metadata", 0)
 SEGMENT_BYTES_MIN: Final = 8 << 20
 """A segment must hold the largest batch."""
+READ_BYTES: Final = 1 << 20
+
+
+class DamagedMetadataLog(KafkaStorageError):
+    """The metadata log has rotted, so the node does not start: what it decided would be forgotten in silence.
+    Copy the directory from another node of the quorum, or the file from a backup."""
 
 
 class CommittedRecordsLost(KafkaStorageError):
@@ -83,19 +96,30 @@ class MetadataLog:
         """The log of a directory with whole snapshots; `open` is how it is found."""
         self._log = log
         self._files = log.files
-        self._limits = limits
+        self.limits = limits
         self._snapshots = sorted(snapshots)
 
     @classmethod
-    def open(cls, files: Files, log_directory: Path, *, now_ms: int, limits: LogLimits) -> MetadataLog:
+    def open(
+        cls, files: Files, log_directory: Path, *, now_ms: int, limits: LogLimits, is_suspect: bool = True
+    ) -> MetadataLog:
         """The log in a log directory, made if it is missing. It is always read to its end: a stop in order is told by
-        other files, which belong to topics."""
+        other files, which belong to topics. `is_suspect`: the last sync may have failed, and the kernel may show bytes
+        that it will never write."""
         directory = log_directory / str(METADATA_PARTITION)
         if not files.exists(directory):
             files.make_directory(directory)
             files.sync_directory(log_directory)
         snapshots = _find_snapshots(files, directory)
-        log = open_log(directory, METADATA_PARTITION, limits.settings(), files=files, now_ms=now_ms, is_clean=False)
+        log = open_log(
+            directory,
+            METADATA_PARTITION,
+            limits.settings(),
+            files=files,
+            now_ms=now_ms,
+            is_clean=False,
+            is_suspect=is_suspect,
+        )
         log.assign_topic_id(METADATA_TOPIC_UUID)
         found = cls(log, snapshots, limits)
         found._begin_at_snapshot(now_ms)
@@ -155,6 +179,16 @@ class MetadataLog:
     def newest_snapshot(self) -> SnapshotId | None:
         return self._snapshots[-1] if self._snapshots else None
 
+    @property
+    def bytes_behind_snapshot(self) -> int:
+        """How much there is in the log that the newest snapshot has not."""
+        newest = self.newest_snapshot
+        offset = self.start_offset if newest is None else max(newest.end_offset, self.start_offset)
+        if offset >= self.end_offset:
+            return 0
+        segments = self._log.segments.values(offset)
+        return sum(segment.size_bytes for segment in segments) - self.read(offset, 1).slice.position
+
     def snapshot_path(self, snapshot: SnapshotId) -> Path:
         return self.directory / snapshot.file_name
 
@@ -169,6 +203,18 @@ class MetadataLog:
     def read(self, offset: int, max_bytes: int) -> ReadResult:
         """Batches from an offset on, also uncommitted ones, as a fetch gives them."""
         return self._log.read(offset, max_bytes, up_to="log_end")
+
+    def batches(self, offset: int, end_offset: int) -> Iterator[MetadataBatch]:
+        """The batches from an offset on that end before another one, read and proved."""
+        while offset < end_offset:
+            start = offset
+            for batch in read_batches(self.read(offset, READ_BYTES).slice.read()):
+                if batch.last_offset >= end_offset:
+                    return
+                offset = batch.last_offset + 1
+                yield batch
+            if offset == start:
+                return
 
     # --- growing ------------------------------------------------------------------------------------------------------
 
@@ -220,10 +266,10 @@ class MetadataLog:
 
     def _is_too_much(self, now_ms: int) -> bool:
         oldest = self.snapshot_path(self._snapshots[0])
-        if now_ms - self._files.modified_ms(oldest) > self._limits.retention_ms:
+        if now_ms - self._files.modified_ms(oldest) > self.limits.retention_ms:
             return True
         snapshots = sum(self._files.size(self.snapshot_path(snapshot)) for snapshot in self._snapshots)
-        return self._log.size_bytes + snapshots > self._limits.retention_bytes
+        return self._log.size_bytes + snapshots > self.limits.retention_bytes
 
     def _move_start(self, offset: int) -> None:
         """A snapshot is only made of what is committed, so its end is, too."""
@@ -284,6 +330,26 @@ class Discarded(NamedTuple):
         self.removed.remove(files)
         for path in self.snapshots:
             files.remove(path, missing_ok=True)
+
+
+def refuse_rot(files: Files, log_directory: Path, *, stopped_in_order: bool) -> None:
+    """Look at the last segment of who led, before it is opened; what stands before it is proved when it is read."""
+    directory = log_directory / str(METADATA_PARTITION)
+    names = files.list_directory(directory) if files.exists(directory) else []
+    path = max((directory / name for name in names if name.endswith(RECORDS_SUFFIX)), default=None)
+    if path is None:
+        return
+    file = files.open(path, read_only=True)
+    try:
+        records, base_offset = RecordsFile(file, file.size()), int(path.stem)
+        verification = SegmentVerification(records, (), base_offset, end_offset=base_offset, has_gaps=False)
+        for _ in verification:
+            pass
+    finally:
+        file.close()
+    for damage in verification.damages:
+        if stopped_in_order or damage.end_position < records.size_bytes:
+            raise DamagedMetadataLog(f"{path}: {damage}")
 
 
 def _find_snapshots(files: Files, directory: Path) -> list[SnapshotId]:

@@ -22,7 +22,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
-from ottla.cluster.metadata_log.batches import MetadataBatch, read_batches
+from ottla.cluster.metadata_log.batches import MetadataBatch
 from ottla.cluster.raft.log import METADATA_PARTITION, MetadataLog
 from ottla.cluster.raft.quorum_state import NOBODY, QuorumState, read_quorum_state, write_quorum_state
 from ottla.cluster.raft.snapshots import DamagedSnapshot, FetchedSnapshot, SnapshotId, read_snapshot
@@ -36,7 +36,6 @@ from ottla.values import METADATA_TOPIC_UUID, Address
 
 logger = logging.getLogger(__name__)
 
-READ_BYTES: Final = 1 << 20
 INCONSISTENT_CLUSTER_ID: Final = InconsistentClusterId.code
 NOT_THE_LEADER: Final = (6, 8)
 """NOT_LEADER_OR_FOLLOWER and BROKER_NOT_AVAILABLE: it does not lead, or not any more."""
@@ -109,7 +108,7 @@ class Observer:
         newest = self.log.newest_snapshot
         if newest is not None:
             self.voters.begin(read_snapshot(self._files, self.log.snapshot_path(newest)))
-        for batch in self._batches(self.log.start_offset, self.log.end_offset):
+        for batch in self.log.batches(self.log.start_offset, self.log.end_offset):
             self.voters.add(batch)
 
     @property
@@ -248,7 +247,7 @@ class Observer:
             logger.warning("what the leader of the metadata log sent is not taken, and asked for again: %s", problem)
             self._try_another(now_ms)
             return
-        for batch in self._batches(before, self.log.end_offset):
+        for batch in self.log.batches(before, self.log.end_offset):
             self.voters.add(batch)
         self.log.update_high_watermark(high_watermark)
         if high_watermark >= 0:
@@ -315,15 +314,4 @@ class Observer:
 
     def committed(self, offset: int) -> Iterator[MetadataBatch]:
         """The committed batches from an offset on; one that was cut into by a snapshot is read from that instead."""
-        yield from self._batches(offset, self.log.high_watermark)
-
-    def _batches(self, offset: int, end_offset: int) -> Iterator[MetadataBatch]:
-        while offset < end_offset:
-            start = offset
-            for batch in read_batches(self.log.read(offset, READ_BYTES).slice.read()):
-                if batch.last_offset >= end_offset:
-                    return
-                offset = batch.last_offset + 1
-                yield batch
-            if offset == start:
-                return
+        yield from self.log.batches(offset, self.log.high_watermark)

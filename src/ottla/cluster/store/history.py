@@ -35,12 +35,16 @@ class Deletions:
         return iter(self._topic_ids)
 
     def note(self, changes: Iterable[Change]) -> None:
-        """Remember what these changes delete; the oldest is forgotten at the limit."""
+        """Remember what these changes delete."""
         for change in changes:
             if isinstance(change, RemoveTopic):
-                self._topic_ids[change.topic_id] = None
-                if len(self._topic_ids) > REMEMBERED_DELETIONS:
-                    del self._topic_ids[next(iter(self._topic_ids))]
+                self.add(change.topic_id)
+
+    def add(self, topic_id: bytes) -> None:
+        """Remember a deletion; the oldest is forgotten at the limit."""
+        self._topic_ids[topic_id] = None
+        if len(self._topic_ids) > REMEMBERED_DELETIONS:
+            del self._topic_ids[next(iter(self._topic_ids))]
 
 
 class History:

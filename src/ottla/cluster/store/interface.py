@@ -22,7 +22,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 from ottla.cluster.changes import Change
@@ -144,6 +144,17 @@ class MetadataStore(Protocol):
 
 class OwnStore(MetadataStore, Protocol):
     """The store of a broker that is a cluster of its own."""
+
+    @property
+    def stopped_in_order(self) -> bool:
+        """Whether the last life of the broker ended so; everything that it led is as it left it."""
+
+    @property
+    def upkeep_is_due(self) -> bool:
+        """Whether there is enough in it to be put together."""
+
+    def upkeep(self) -> Iterator[None]:
+        """Put it together, in steps; no commit may come between them."""
 
     def was_deleted(self, topic_id: bytes) -> bool:
         """Whether this cluster deleted the topic not long ago. False says nothing: the oldest are forgotten."""

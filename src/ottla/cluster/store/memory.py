@@ -5,7 +5,7 @@ Every store must pass the suite that this one passes (tests/unit/cluster/test_st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ottla.cluster.changes import Change, apply_all
 from ottla.cluster.image import ClusterImage
@@ -31,6 +31,17 @@ class MemoryStore:
         image = self._history.next(changes, expected)
         self._history.adopt(image, changes)
         return image
+
+    @property
+    def stopped_in_order(self) -> bool:
+        return True
+
+    @property
+    def upkeep_is_due(self) -> bool:
+        return False
+
+    def upkeep(self) -> Iterator[None]:
+        yield from ()
 
     def was_deleted(self, topic_id: bytes) -> bool:
         return topic_id in self._history.deletions

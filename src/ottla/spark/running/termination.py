@@ -20,9 +20,6 @@ import time
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
 from ottla.spark.running.stopping import stop_between_batches
 
 if TYPE_CHECKING:
@@ -54,6 +51,9 @@ def end_in_order_on_sigterm(spark: SparkSession) -> None:
 
 def _stop_quietly(spark: SparkSession) -> None:
     """A supervisor may have sent the signal to Java as well, which then answers no more, or does in its own words."""
+    from py4j.protocol import Py4JError  # who has a session has both; the sink is also used without Spark
+    from pyspark.errors import PySparkException
+
     try:
         stop_all(spark)
     except (Py4JError, PySparkException, OSError) as error:

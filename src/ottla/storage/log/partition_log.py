@@ -356,6 +356,7 @@ def open_log(
     producer_id_expiration_ms: int = ID_EXPIRATION_MS,
     max_producer_ids: int = ID_LIMIT,
     verification_required: bool = True,
+    is_suspect: bool = False,
 ) -> PartitionLog:
     """Open the log in `directory`, made if missing, and recover it if the last stop was not clean.
 
@@ -378,6 +379,7 @@ def open_log(
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
         compacted_up_to=compacted_up_to,
+        is_suspect=is_suspect,
     )
     run(loader.steps())
     return opened(loader, settings, files=files, now_ms=now_ms)

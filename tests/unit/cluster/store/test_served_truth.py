@@ -13,10 +13,10 @@ from ottla.cluster.changes import AlterConfig, CreateTopic, RegisterBroker
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.json_values import to_json
 from ottla.cluster.model import ALL_BROKERS, Broker, ConfigResource, Endpoint, Partition, ResourceType, Topic
-from ottla.cluster.store.embedded import EmbeddedStore
 from ottla.cluster.store.member import Notice
 from ottla.cluster.store.served.answers import _CALLS, answer
 from ottla.cluster.store.served.kept import KeptTruth
+from ottla.cluster.store.served.kept_log import KeeperStore
 from ottla.cluster.store.served.wire import read_image, write_changes
 from ottla.cluster.store.shared import take_in
 from ottla.storage.files import Files
@@ -37,7 +37,7 @@ class FakeSeat:
 
 
 def opened(files: Files) -> KeptTruth:
-    store = EmbeddedStore(Path("/data"), "cluster", files=files, apply_all=take_in)
+    store = KeeperStore(Path("/data"), "cluster", files=files, apply_all=take_in)
     return KeptTruth(store, session_timeout_ms=1_000.0)
 
 

@@ -12,7 +12,6 @@ import ssl
 from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.broker import Broker
@@ -22,13 +21,14 @@ from ottla.broker.cluster.kraft.controllers import ActiveController, Addressed, 
 from ottla.broker.cluster.kraft.lifecycle import BrokerLifecycle, LifecycleSettings
 from ottla.broker.cluster.kraft.link import KRaftLink
 from ottla.broker.cluster.kraft.log_following import LogFollowing, SnapshotRules
+from ottla.broker.cluster.kraft.own_store import log_limits
 from ottla.broker.security.own_login import controllers, own_login, own_principal
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster import model
 from ottla.cluster.features import KRAFT_VERSION, SUPPORTED
 from ottla.cluster.metadata_log.loader import MetadataLoader
 from ottla.cluster.model import FeatureRange
-from ottla.cluster.raft.log import LogLimits, MetadataLog
+from ottla.cluster.raft.log import MetadataLog
 from ottla.cluster.raft.observer import Identity, Observer, Patience
 from ottla.errors import InvalidSetting, OttlaError
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
@@ -170,12 +170,7 @@ def open_following(
     assert identity.cluster_id is not None, "a directory without is refused"
     assert identity.node_id is not None, "and so is one of nobody"
     assert directory.directory_id is not None, "it has one since it was locked"
-    limits = LogLimits(
-        segment_bytes=settings.metadata_log_segment_bytes,
-        segment_ms=settings.metadata_log_segment_ms,
-        retention_bytes=settings.metadata_max_retention_bytes,
-        retention_ms=settings.metadata_max_retention_ms,
-    )
+    limits = log_limits(settings)
     observer = Observer(
         files,
         MetadataLog.open(files, directory.path, now_ms=now_ms, limits=limits),
@@ -210,22 +205,6 @@ def open_following(
         leader_is_at=active.update,
     )
     return following, connections, connecting
-
-
-def metadata_directory(
-    settings: BrokerSettings, world: World, logs: LogManager, identity: MetaProperties
-) -> LogDirectory:
-    """The directory that has the metadata log, locked: one of the log directories, which are, or one of its own."""
-    wanted: Path = settings.metadata_directory
-    found = next((each for each in logs.directories if each.path == wanted), None)
-    if found is not None:
-        return found
-    made = LogDirectory(wanted, world.files)
-    made.lock()
-    assert identity.cluster_id is not None, "a directory without is refused"
-    assert identity.node_id is not None, "and so is one of nobody"
-    made.identify(cluster_id=identity.cluster_id, broker_id=identity.node_id, random_bytes=world.random.randbytes)
-    return made
 
 
 # --- the link ---------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import Final
 from ottla.cluster.changes import Change, SetController, SetStoredValue, UnregisterBroker
 from ottla.cluster.image import NO_CONTROLLER
 from ottla.cluster.model import Broker, StoredKey
-from ottla.cluster.store.embedded import EmbeddedStore
+from ottla.cluster.store.served.kept_log import KeeperStore
 from ottla.cluster.store.truth import Seat, Truth
 
 LAST_BROKER_NUMBER: Final = StoredKey("ottla", "last-broker-number")
@@ -26,7 +26,7 @@ LAST_BROKER_NUMBER: Final = StoredKey("ottla", "last-broker-number")
 class KeptTruth(Truth):
     """See above. The store applies changes by `take_in`."""
 
-    def __init__(self, store: EmbeddedStore, *, session_timeout_ms: float) -> None:
+    def __init__(self, store: KeeperStore, *, session_timeout_ms: float) -> None:
         super().__init__(store.load())
         self.session_timeout_ms = session_timeout_ms
         self._store = store

@@ -69,7 +69,7 @@ def found_cluster_id(files: Files, log_directory: Path) -> str | None:
 class PendingChange:
     """A commit that is decided and not yet written. Only `write` may run in another thread."""
 
-    def __init__(self, store: EmbeddedStore, image: ClusterImage, changes: Sequence[Change], content: bytes) -> None:
+    def __init__(self, store: KeeperStore, image: ClusterImage, changes: Sequence[Change], content: bytes) -> None:
         self.image = image
         self.changes = changes
         self.content = content
@@ -80,7 +80,7 @@ class PendingChange:
         self._store._write(self.content)
 
 
-class EmbeddedStore:
+class KeeperStore:
     """A MetadataStore of one broker. `first` are the changes a new cluster begins with."""
 
     def __init__(

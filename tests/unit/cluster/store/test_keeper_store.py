@@ -19,9 +19,9 @@ from ottla.cluster.changes import (
 )
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import ConfigResource, Partition, ResourceType, Topic
-from ottla.cluster.store.embedded import CLOSED, FOLDER, LOG, SNAPSHOT, EmbeddedStore, found_cluster_id
 from ottla.cluster.store.frames import DamagedLog, frame, read_frames
 from ottla.cluster.store.interface import StoreFailed
+from ottla.cluster.store.served.kept_log import CLOSED, FOLDER, LOG, SNAPSHOT, KeeperStore, found_cluster_id
 from ottla.cluster.written import changes_for, write_change
 from ottla.errors import DiskFull, KafkaStorageError, OttlaError
 from ottla.storage.directory.checkpoints import ForeignDirectory
@@ -32,8 +32,8 @@ DATA = Path("/data")
 FIRST = (SetFeature("metadata.version", 30),)
 
 
-def open_store(files: MemoryFiles, *, after_changes: int = 5, after_bytes: int = 1 << 20) -> EmbeddedStore:
-    return EmbeddedStore(
+def open_store(files: MemoryFiles, *, after_changes: int = 5, after_bytes: int = 1 << 20) -> KeeperStore:
+    return KeeperStore(
         DATA, CLUSTER, files=files, first=FIRST, snapshot_after_changes=after_changes, snapshot_after_bytes=after_bytes
     )
 
@@ -219,7 +219,7 @@ def test_a_log_beyond_its_bytes_is_replaced_too() -> None:
 def test_a_folder_of_another_cluster_is_refused_with_what_to_do() -> None:
     files = MemoryFiles()
     open_store(files).load()
-    other = EmbeddedStore(DATA, "AAAAAAAAAAAAAAAAAAAAAA", files=files)
+    other = KeeperStore(DATA, "AAAAAAAAAAAAAAAAAAAAAA", files=files)
     with pytest.raises(ForeignDirectory) as refused:
         other.load()
     for part in (str(DATA / FOLDER), f"cluster {CLUSTER}", "cluster AAAAAAAAAAAAAAAAAAAAAA", "log.dirs"):
