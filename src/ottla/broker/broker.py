@@ -53,9 +53,8 @@ from ottla.broker.waiting.deadlines import Deadlines, HasDeadlines
 from ottla.clock import Clock
 from ottla.cluster import model
 from ottla.cluster.config_layers import ConfigRules, TopicsInEffect
-from ottla.cluster.features import SUPPORTED
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import ALL_BROKERS, FeatureRange, QuotaEntity
+from ottla.cluster.model import ALL_BROKERS, QuotaEntity
 from ottla.cluster.topic_names import INTERNAL_TOPICS, SCHEMAS, is_legal_name
 from ottla.cluster.topics import TopicRules
 from ottla.errors import KafkaStorageError, OttlaError
@@ -90,8 +89,6 @@ class Broker:
     cleaning: Cleaning | None = None  # while logs are compacted
     gathered: Gathered | None = None  # since the first request that could be
     connections: Callable[[], Sequence[Connection]] = staticmethod(tuple)  # the network's, set by who has one
-    supported_features: Sequence[FeatureRange] = SUPPORTED
-    kraft_version: Callable[[], int] = staticmethod(lambda: 0)  # the level of the quorum, where there is one
     internal_topics = INTERNAL_TOPICS
     is_legal_topic_name = staticmethod(is_legal_name)
     look_up_hosts = staticmethod(look_up)

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.broker import Broker
 from ottla.broker.cluster.alone import AloneLink
-from ottla.broker.cluster.kraft.own_store import FEATURES, make_own_store, refuse_foreign_logs
+from ottla.broker.cluster.kraft.own_store import make_own_store, refuse_foreign_logs
 from ottla.broker.cluster.link import ClusterLink
 from ottla.broker.cluster.memory_loss import lost_memory, note_boot
 from ottla.broker.cluster.policies import NO_POLICIES, Policies
@@ -45,7 +45,7 @@ from ottla.broker.world import World
 from ottla.clock import SystemClock
 from ottla.cluster import model
 from ottla.cluster.config_layers import ConfigRules, TopicsInEffect
-from ottla.cluster.features import SUPPORTED
+from ottla.cluster.features import FEATURES, SUPPORTED
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.store.interface import MetadataStore, OwnStore, SharedStore
 from ottla.cluster.store.kraft import KRaftStore

@@ -4,8 +4,9 @@
    Only transaction.version changes what clients do; the others are read by tools and by the broker itself.
 2. UpdateFeatures changes all features it names or none. A level must be understood by every broker; it is lowered only
    when the request says that this is meant.
-3. metadata.version goes up and down only where no stored form changed, as in Kafka. kraft.version is not listed: there
-   is no Raft quorum whose version it could be.
+3. metadata.version goes up and down only where no stored form changed, as in Kafka.
+4. kraft.version is the level of a quorum of controllers. Where there is one, the metadata log tells it, and an update
+   can only confirm it; a cluster on ZooKeeper has none.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from ottla.protocol.messages.update_features import (
 
 KRAFT_VERSION: Final = "kraft.version"
 KRAFT_RANGE: Final = FeatureRange(KRAFT_VERSION, 0, 1)
-"""Of nodes with a metadata log; its level is told by the log itself (raft/voters.py)."""
 ELR_VERSION: Final = "eligible.leader.replicas.version"
 
 SUPPORTED: Final = (
@@ -39,6 +39,9 @@ SUPPORTED: Final = (
     FeatureRange("transaction.version", 0, 2),
 )
 """What a broker of this version understands, with Kafka 4.3's numbers."""
+
+FEATURES: Final = tuple(sorted((*SUPPORTED, KRAFT_RANGE)))
+"""The same where there is a quorum of controllers."""
 
 _CHANGES_STORED_FORM: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
 """Levels of metadata.version from which on more is stored than before; going back below one would lose it."""
@@ -62,7 +65,13 @@ def first_features(supported: Sequence[FeatureRange] = SUPPORTED) -> list[Change
 def finalized_features(image: ClusterImage) -> Mapping[str, int]:
     """Levels by name; their epoch is the image's change number. What a store kept of others is not listed."""
     known = {each.name for each in SUPPORTED}
-    return {name: level for name, level in image.features.items() if name in known}
+    levels = {name: level for name, level in image.features.items() if name in known}
+    return {**levels, KRAFT_VERSION: image.kraft_version} if image.kraft_version else levels
+
+
+def supported_features(image: ClusterImage) -> tuple[FeatureRange, ...]:
+    """What a broker of this version understands, in a cluster like that."""
+    return FEATURES if image.kraft_version or image.controllers else SUPPORTED
 
 
 def update_features(
@@ -78,7 +87,9 @@ def update_features(
     proposed = {**finalized_features(image), **{update.feature: update.max_version_level for update in updates}}
     for update in updates:
         _check_update(image, update, _upgrade_type(update, version), proposed)
-    changes = tuple(SetFeature(update.feature, update.max_version_level) for update in updates)
+    changes = tuple(
+        SetFeature(update.feature, update.max_version_level) for update in updates if update.feature != KRAFT_VERSION
+    )
     answers = [UpdatableFeatureResult(feature=update.feature, **FINE) for update in updates]
     plan: Plan[UpdatableFeatureResult] = Plan(changes, answers)
     return plan.only_checked() if request.validate_only else plan
@@ -93,13 +104,15 @@ def _upgrade_type(update: FeatureUpdateKey, version: int) -> int:
 def _check_update(
     image: ClusterImage, update: FeatureUpdateKey, upgrade_type: int, proposed: Mapping[str, int]
 ) -> None:
-    level, present = update.max_version_level, image.feature(update.feature)
+    level, present = update.max_version_level, finalized_features(image).get(update.feature, 0)
     if upgrade_type not in tuple(UpgradeType):
         raise _invalid(update, "the controller does not support the given upgrade type")
     if level < 0:
         raise _invalid(update, "a feature version cannot be less than 0")
-    if update.feature == KRAFT_VERSION:
+    if update.feature == KRAFT_VERSION and supported_features(image) != FEATURES:
         raise _invalid(update, "this cluster has no controller quorum whose version it could be; leave it out")
+    if update.feature == KRAFT_VERSION and level != present:
+        raise _invalid(update, f"the quorum of this cluster was formatted with {present}, and keeps it")
     _check_supported(image, update)
     if level < present and upgrade_type == UpgradeType.UPGRADE:
         raise _invalid(update, "it can only be lowered with the upgrade type safe or unsafe downgrade")

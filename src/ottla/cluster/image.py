@@ -7,7 +7,9 @@
 3. `change_number` counts the changes since the beginning; equal numbers of one cluster mean equal images. It is also
    the epoch of the finalized features, which clients want to grow.
 4. Access rules have ids where the truth is a metadata log, which removes them by id; elsewhere `acl_ids` is empty.
-5. Look-ups are by name and by id and cost one dictionary access. The image is also the `ClusterView` of the
+5. Where the truth is a metadata log, `kraft_version` is the level of its quorum, which control records say and no
+   change: 1 where the log tells the voters, 0 where settings do.
+6. Look-ups are by name and by id and cost one dictionary access. The image is also the `ClusterView` of the
    coordinators: topic_id, topic_name, partition_count, topics.
 """
 
@@ -56,6 +58,7 @@ class ClusterImage:
     change_number: int = 0
     controller_id: int = NO_CONTROLLER
     controller_epoch: int = 0
+    kraft_version: int = 0
     next_producer_id: int = 0
     brokers: SharedMap[int, Broker] = field(default_factory=SharedMap)
     controllers: SharedMap[int, ControllerNode] = field(default_factory=SharedMap)

@@ -62,6 +62,7 @@ class AloneLink:
         self._changes = ChangeQueue(store, pool, self._apply)
         self._follower = ImageFollower(broker)
         self._tasks: set[asyncio.Task[object]] = set()
+        self.metadata_directory_id = store.directory_id
 
     @property
     def is_idle(self) -> bool:

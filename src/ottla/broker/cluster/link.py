@@ -44,6 +44,9 @@ class ClusterLink(Protocol):
     def epoch(self) -> int:
         """Of this broker's registration; -1 while it has none."""
 
+    metadata_directory_id: bytes
+    """Of the directory with which this node votes in the quorum; zeros where it has no vote."""
+
     @property
     def controller_for_clients(self) -> int:
         """Which broker clients are told to send to what only a controller does; -1 for none."""

@@ -71,7 +71,7 @@ from ottla.protocol.messages.controlled_shutdown import ControlledShutdownReques
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
 from ottla.protocol.schema import Message
-from ottla.values import TopicPartition
+from ottla.values import ZERO_UUID, TopicPartition
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -113,6 +113,7 @@ class ClusterMember:
     """ClusterLink and Member of a broker in a cluster; see the module. Belongs to the broker's loop."""
 
     is_alone = False
+    metadata_directory_id = ZERO_UUID
     passed_on: frozenset[int] = frozenset()
 
     def __init__(

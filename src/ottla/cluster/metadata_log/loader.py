@@ -11,7 +11,7 @@
 3. `image.change_number` is the offset of the last record that is in the image: two images of one cluster with the same
    number are equal, and brokers tell it with their heartbeats. `position` has its epoch and time besides, which a
    snapshot of it is named by.
-4. Control records mean nothing here; voters and leaders are Raft's.
+4. Of control records only the level of kraft.version is shown; voters and leaders are Raft's.
 5. A snapshot is loaded in steps, each bounded by STEP_RECORDS, and shown at the end.
 6. `take_changes` says by which changes the image became what it is, for who follows it without comparing images.
 """
@@ -29,7 +29,7 @@ from ottla.cluster.metadata_log.reading import Replay
 from ottla.light_dataclasses import replace
 from ottla.light_tuples import NamedTuple
 from ottla.protocol.metadata_log import MetadataRecord
-from ottla.protocol.metadata_log.control import SnapshotHeaderRecord
+from ottla.protocol.metadata_log.control import KRaftVersionRecord, SnapshotHeaderRecord
 from ottla.protocol.metadata_log.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -85,10 +85,16 @@ class MetadataLoader:
         before = self.position
         for offset, record in enumerate(batch.records, batch.base_offset):
             self._take(record, Position(offset - 1, batch.epoch, batch.timestamp_ms))
+        self._take_controls(batch)
         self._read = Position(batch.last_offset, batch.epoch, batch.timestamp_ms)
         if not self._in_transaction:
             self._show(self._read)
         return self.position != before
+
+    def _take_controls(self, batch: MetadataBatch) -> None:
+        for control in batch.controls:
+            if isinstance(control, KRaftVersionRecord):
+                self.image = replace(self.image, kraft_version=control.k_raft_version)
 
     def _take(self, record: MetadataRecord, read: Position) -> None:
         match record:
@@ -123,11 +129,13 @@ class MetadataLoader:
     def load_snapshot(self, batches: Iterable[MetadataBatch], *, end_offset: int, epoch: int) -> Iterator[None]:
         """Forget everything and begin with a snapshot, in steps; it is shown after the last one."""
         image = ClusterImage(self.image.cluster_id)
-        replay, timestamp_ms = Replay(image), 0
+        replay, timestamp_ms, kraft_version = Replay(image), 0, 0
         for batch in batches:
             for control in batch.controls:
                 if isinstance(control, SnapshotHeaderRecord):
                     timestamp_ms = control.last_contained_log_timestamp
+                elif isinstance(control, KRaftVersionRecord):
+                    kraft_version = control.k_raft_version
             for first in range(0, len(batch.records), STEP_RECORDS):
                 for record in batch.records[first : first + STEP_RECORDS]:
                     replay.add(record)
@@ -140,4 +148,4 @@ class MetadataLoader:
         self._changes = None
         self._in_transaction = False
         self.position = self._read = Position(end_offset - 1, epoch, timestamp_ms)
-        self.image = replace(image, change_number=end_offset - 1)
+        self.image = replace(image, change_number=end_offset - 1, kraft_version=kraft_version)

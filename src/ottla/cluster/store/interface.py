@@ -146,6 +146,10 @@ class OwnStore(MetadataStore, Protocol):
     """The store of a broker that is a cluster of its own."""
 
     @property
+    def directory_id(self) -> bytes:
+        """Of the log directory that it is in; zeros when it is in none."""
+
+    @property
     def stopped_in_order(self) -> bool:
         """Whether the last life of the broker ended so; everything that it led is as it left it."""
 

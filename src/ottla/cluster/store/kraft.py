@@ -164,8 +164,12 @@ class KRaftStore:
         return self._quorum
 
     @property
+    def directory_id(self) -> bytes:
+        return self._local.directory_id
+
+    @property
     def stopped_in_order(self) -> bool:
-        return self.quorum.node.stopped_in_order
+        return self._local.stopped_in_order
 
     def was_deleted(self, topic_id: bytes) -> bool:
         return topic_id in self._deletions
@@ -207,7 +211,12 @@ class KRaftStore:
         self._quorum = quorum
         self._snapshot_ms = self._now_ms()
         self._bytes_since = quorum.log.bytes_behind_snapshot
-        self._image = replace(loader.image, controller_id=self._node.id, controller_epoch=quorum.epoch)
+        self._image = replace(
+            loader.image,
+            controller_id=self._node.id,
+            controller_epoch=quorum.epoch,
+            kraft_version=quorum.voters.kraft_version,
+        )
         self._position = loader.position
         if loader.in_transaction:
             self._append_records(

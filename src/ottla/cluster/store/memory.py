@@ -11,6 +11,7 @@ from ottla.cluster.changes import Change, apply_all
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.store.history import History, OnlyMember
 from ottla.cluster.store.interface import StoreClosed, Subscription
+from ottla.values import ZERO_UUID
 
 
 class MemoryStore:
@@ -31,6 +32,10 @@ class MemoryStore:
         image = self._history.next(changes, expected)
         self._history.adopt(image, changes)
         return image
+
+    @property
+    def directory_id(self) -> bytes:
+        return ZERO_UUID
 
     @property
     def stopped_in_order(self) -> bool:

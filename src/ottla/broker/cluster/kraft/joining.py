@@ -25,9 +25,8 @@ from ottla.broker.cluster.kraft.own_store import log_limits
 from ottla.broker.security.own_login import controllers, own_login, own_principal
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster import model
-from ottla.cluster.features import KRAFT_VERSION, SUPPORTED
+from ottla.cluster.features import FEATURES
 from ottla.cluster.metadata_log.loader import MetadataLoader
-from ottla.cluster.model import FeatureRange
 from ottla.cluster.raft.log import MetadataLog
 from ottla.cluster.raft.observer import Identity, Observer, Patience
 from ottla.errors import InvalidSetting, OttlaError
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-FEATURES: Final = (*SUPPORTED, FeatureRange(KRAFT_VERSION, 0, 1))
-"""What a broker of a quorum's cluster understands; the level of kraft.version is the quorum's own affair."""
 LOG_WAIT_MS: Final = 500
 """How long the leader of the log holds a fetch back while there is nothing new, as in Kafka."""
 
@@ -245,8 +242,6 @@ def make_link(
         ["num.replica.fetchers"],
         lambda _, new: link.replication.redistribute(connecting.fetchers(new.num_replica_fetchers)),
     )
-    broker.supported_features = tuple(sorted(FEATURES))
-    broker.kraft_version = lambda: following.observer.voters.newest.kraft_version
     broker.dynamic.subscribe(["cordoned.log.dirs"], lambda *_: link.directories_cordoned())
     return link
 

@@ -51,7 +51,7 @@ from ottla.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirs
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.schema import Message
-from ottla.values import TopicPartition
+from ottla.values import ZERO_UUID, TopicPartition
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -96,6 +96,7 @@ class KRaftLink:
     """See the module. Belongs to the broker's loop."""
 
     is_alone = False
+    metadata_directory_id = ZERO_UUID
     passed_on = PASSED_ON
 
     def __init__(

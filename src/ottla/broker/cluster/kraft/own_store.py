@@ -10,8 +10,8 @@ from typing import Final
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.world import World
 from ottla.cluster.changes import AlterConfig, Change, SetFeature
-from ottla.cluster.features import ELR_VERSION, KRAFT_RANGE, SUPPORTED, first_features
-from ottla.cluster.model import ALL_BROKERS, Endpoint, FeatureRange
+from ottla.cluster.features import ELR_VERSION, FEATURES, first_features
+from ottla.cluster.model import ALL_BROKERS, Endpoint
 from ottla.cluster.raft.log import LogLimits
 from ottla.cluster.raft.solo import LocalNode
 from ottla.cluster.store.kraft import KRaftNode, KRaftStore, SnapshotRules
@@ -25,7 +25,6 @@ CONTROLLER: Final = Endpoint("CONTROLLER", "localhost", 9093)
 Nobody listens there."""
 OLD_STORE: Final = "__cluster_metadata-1"
 """What the builds before the metadata log kept their metadata in."""
-FEATURES: Final[tuple[FeatureRange, ...]] = tuple(sorted((*SUPPORTED, KRAFT_RANGE)))
 
 
 class OldStore(OttlaError):

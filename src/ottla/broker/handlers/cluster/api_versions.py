@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import ENTRIES, Decode, Encode, Served
-from ottla.cluster.features import KRAFT_VERSION, finalized_features
+from ottla.cluster.features import finalized_features, supported_features
 from ottla.cluster.model import FeatureRange
 from ottla.errors import InvalidRequest, UnsupportedVersion
 from ottla.protocol.api import APIS
@@ -74,12 +74,10 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
             return ApiVersionsResponse(error_code=InvalidRequest.code, api_keys=[])
         if context.connection is not None:
             context.connection.client_software = names
-    levels = dict(finalized_features(broker.image))
-    if quorum_level := broker.kraft_version():
-        levels[KRAFT_VERSION] = quorum_level
-    finalized = tuple(sorted(levels.items()))
+    finalized = tuple(sorted(finalized_features(broker.image).items()))
     has_zero_features = context.api_version >= ZERO_FEATURES_SINCE
-    supported = tuple(feature for feature in broker.supported_features if feature.min_level > 0 or has_zero_features)
+    known = supported_features(broker.image)
+    supported = tuple(feature for feature in known if feature.min_level > 0 or has_zero_features)
     return _answer(broker.served_apis, supported, broker.image.change_number, finalized)
 
 

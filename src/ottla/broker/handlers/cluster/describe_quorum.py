@@ -1,13 +1,11 @@
 """DescribeQuorum: who decides in this cluster, how far that is, and who follows; as far as it can be said truly.
 
-There is no Raft quorum. One broker, the controller, decides; the truth is kept by ZooKeeper or by a store of this
-machine, which have no numbers among brokers. So the partition 0 of __cluster_metadata is described like this:
-
-    leader       the controller, with the epoch of its office
-    voters       the controller alone: nobody else has a say
+    leader       the controller, with the epoch in which it leads
+    voters       the controller alone: its quorum is of one, or the truth is kept by ZooKeeper or a process of this
+                 machine, and nobody else has a say
     observers    all other brokers. How far they are is known to nobody but themselves, so it is -1, as Kafka says it of
                  replicas it has not heard of
-    offsets      the number of changes since the beginning, which is the cluster's own count
+    offsets      where the metadata log ends; without one, the number of changes since the beginning
 
 The controller answers; other brokers pass the question on. Other partitions are UNKNOWN_TOPIC_OR_PARTITION.
 """
@@ -70,13 +68,16 @@ def _partition(broker: Broker, topic: str, index: int) -> ResponsePartitionData:
         return _refused(index, NotLeaderOrFollower(f"broker {broker.id} is not the controller"))
     now_ms = broker.clock.now_ms()
     others = (each for each in image.brokers if each != image.controller_id)
+    end_offset = image.change_number + (1 if image.controllers else 0)  # a log counts from 0
+    voter = _replica(image.controller_id, end_offset, now_ms)
+    voter.replica_directory_id = broker.link.metadata_directory_id
     return ResponsePartitionData(
         partition_index=index,
         error_code=NONE,
         leader_id=image.controller_id,
         leader_epoch=image.controller_epoch,
-        high_watermark=image.change_number,
-        current_voters=[_replica(image.controller_id, image.change_number, now_ms)],
+        high_watermark=end_offset,
+        current_voters=[voter],
         observers=[_replica(each, UNKNOWN, UNKNOWN) for each in others],
     )
 
@@ -102,6 +103,14 @@ def _replica(broker_id: int, offset: int, time_ms: int) -> ReplicaState:
 
 def _nodes(image: ClusterImage, listener: str) -> list[Node]:
     """Where the voters are."""
+    if image.controllers:
+        return [
+            Node(
+                node_id=node.id,
+                listeners=[Listener(name=each.listener, host=each.host, port=each.port) for each in node.endpoints],
+            )
+            for node in image.controllers.values()
+        ]
     controller = image.brokers.get(image.controller_id)
     endpoint = None if controller is None else controller.endpoint(listener)
     if endpoint is None:
