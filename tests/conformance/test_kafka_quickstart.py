@@ -103,7 +103,10 @@ def test_kafkas_quickstart_runs_to_its_end_and_the_broker_starts_again(config: P
         kafka("kafka-console-producer", "--topic", "quickstart-events", *where, typed=events)
         read = ("kafka-console-consumer", "--topic", "quickstart-events", "--from-beginning", "--max-messages", "2")
         assert kafka(*read, *where) == events
-        assert "kraft.version is not set to 1" in kafka("kafka-features", *where, "upgrade", "--release-version", "4.3")
+        assert re.search(r"kraft.version .*FinalizedVersionLevel: 1", kafka("kafka-features", *where, "describe"))
+        status = kafka("kafka-metadata-quorum", *where, "describe", "--status")
+        assert re.search(r"LeaderId: +1\n", status)
+        kafka("kafka-features", *where, "upgrade", "--release-version", "4.3")
         assert cluster_id in kafka("kafka-cluster", "cluster-id", *where)
     finally:
         server.stop()
