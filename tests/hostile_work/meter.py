@@ -3,7 +3,8 @@
 1. `loop_ms` is the longest callback of the loop: processor time of the loop's thread for one call, which nobody else
    can interrupt. A busy machine makes it no longer.
 2. `others_ms` is what other threads used while the loop began nothing, although something was due every TICK_S. Python
-   in a thread gives way; a call into C that keeps the interpreter's lock (`int`, `json.loads`, `re`) does not.
+   in a thread gives way; a call into C that keeps the interpreter's lock (`int`, `json.loads`, `re`) does not. Whoever
+   waits for the lock sleeps, so the time in which the loop's thread was ready and had no processor does not count.
    Both have the garbage collections that fell into them; `collection_ms` is the longest of those.
 3. `peak_bytes` is by how much the resident memory was larger at its highest point, `total_ms` all processor time of the
    process until it was quiet again.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import sys
 import threading
 import time
@@ -57,7 +59,8 @@ class Meter:
         self._is_on = False
         self._running_since_s: float | None = None
         self._seen: list[str] = []
-        self._mark_s = (0.0, 0.0)
+        self._mark_s = (0.0, 0.0, 0.0)
+        self._schedule = -1
         self._reset()
         self._wrap_callbacks()
         gc.callbacks.append(self._note_collection)
@@ -105,7 +108,9 @@ class Meter:
             self._collection_s = took_s
 
     def _start(self, started: threading.Event) -> None:
-        self._mark_s = (time.process_time(), time.thread_time())
+        if self._schedule < 0:
+            self._schedule = os.open(f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY)
+        self._mark_s = (time.process_time(), time.thread_time(), self._without_processor_s())
         self._is_on = True
         self._tick()
         started.set()
@@ -137,11 +142,15 @@ class Meter:
 
     def _note_others(self) -> float:
         """How much others used since the loop last had a turn; gives the loop's own time."""
-        process_s, thread_s = time.process_time(), time.thread_time()
-        others_s = (process_s - self._mark_s[0]) - (thread_s - self._mark_s[1])
-        self._mark_s = (process_s, thread_s)
+        process_s, thread_s, waited_s = time.process_time(), time.thread_time(), self._without_processor_s()
+        others_s = (process_s - self._mark_s[0]) - (thread_s - self._mark_s[1]) - (waited_s - self._mark_s[2])
+        self._mark_s = (process_s, thread_s, waited_s)
         self._others_s = max(self._others_s, others_s)
         return thread_s
+
+    def _without_processor_s(self) -> float:
+        """How long the loop's thread was ready to run and did not."""
+        return int(os.pread(self._schedule, 80, 0).split()[1]) / 1e9
 
     # -- where it is -------------------------------------------------------------------------------------------------
 
