@@ -196,11 +196,13 @@ class KRaftLink:
                 log.warning("%s", lifecycle.failure)
 
     async def stop(self) -> None:
-        """Hand our leaderships over, and leave."""
+        """Hand our leaderships over, and leave. Who cannot follow the log any more would not see others take over: he
+        goes at once, and the controllers find out by his silence."""
         if self._is_leaving:
             return
         self._is_leaving = True
-        if self._loop is not None and self._settings.controlled_shutdown_enable:
+        hands_over = self._settings.controlled_shutdown_enable and not self._following.has_failed
+        if self._loop is not None and hands_over:
             await self._loop.shut_down()
         await self._end()
 
@@ -227,8 +229,7 @@ class KRaftLink:
     # --- the image ----------------------------------------------------------------------------------------------------
 
     async def _show(self, image: ClusterImage, changes: Sequence[Change] | None) -> None:
-        if self._is_leaving:
-            return
+        """Until the very end: who hands its leaderships over must not lead any more when others do."""
         before = self._broker.image
         if changes is not None and not changes:
             self._broker.take_image(image)  # only its number grew

@@ -107,6 +107,10 @@ class LogFollowing:
         return self.loader.image
 
     @property
+    def has_failed(self) -> bool:
+        return self._failure is not None
+
+    @property
     def applied_offset(self) -> int:
         return self.loader.position.offset
 

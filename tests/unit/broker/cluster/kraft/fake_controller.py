@@ -15,7 +15,7 @@ from ottla.cluster.changes import Change, ChangePartition, CreateTopic, Register
 from ottla.cluster.metadata_log.batches import control_batch, data_batch, read_batches
 from ottla.cluster.metadata_log.loader import MetadataLoader
 from ottla.cluster.metadata_log.writing import records_for
-from ottla.cluster.model import UNASSIGNED_DIRECTORY, Broker, Endpoint, FeatureRange, Partition, Topic
+from ottla.cluster.model import NO_LEADER, UNASSIGNED_DIRECTORY, Broker, Endpoint, FeatureRange, Partition, Topic
 from ottla.light_dataclasses import replace
 from ottla.protocol.api import APIS, api_of
 from ottla.protocol.header import decode_request, encode_response
@@ -57,6 +57,7 @@ class FakeController:
         self.requests: list[Message] = []
         self.refusals: dict[str, int] = {}  # error codes of requests, by the name of their API
         self.may_unfence = True
+        self._moved_at = 0
         self._batches: list[tuple[int, bytes]] = []
         self._grew = asyncio.Event()
         self._serving: list[asyncio.Future[None]] = []
@@ -194,14 +195,24 @@ class FakeController:
         if is_caught_up and not request.want_fence and broker.fenced and self.may_unfence:
             broker = replace(broker, fenced=False)
             self.commit([RegisterBroker(broker)])
-        if request.want_shut_down:
+        if request.want_shut_down and not broker.in_controlled_shutdown:
             self.commit([RegisterBroker(replace(broker, in_controlled_shutdown=True))])
+            self._take_over(broker.id)
+            self._moved_at = self.end_offset - 1
         return BrokerHeartbeatResponse(
             error_code=0,
             is_caught_up=is_caught_up,
             is_fenced=broker.fenced,
-            should_shut_down=request.want_shut_down,
+            should_shut_down=request.want_shut_down and request.current_metadata_offset >= self._moved_at,
         )
+
+    def _take_over(self, broker_id: int) -> None:
+        """Nobody leads any more what this broker has led."""
+        for topic in list(self.loader.image.topics_by_name.values()):
+            for index, each in enumerate(topic.partitions):
+                if each.leader == broker_id:
+                    epochs = {"leader_epoch": each.leader_epoch + 1, "partition_epoch": each.partition_epoch + 1}
+                    self.commit([ChangePartition(topic.id, index, replace(each, leader=NO_LEADER, **epochs))])
 
     def _envelope(self, request, version: int) -> Message:
         header, inner = decode_request(bytes(request.request_data))

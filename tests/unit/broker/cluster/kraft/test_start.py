@@ -21,7 +21,7 @@ from ottla.broker.settings import BrokerSettings
 from ottla.broker.world import World
 from ottla.clock import SystemClock
 from ottla.cluster.model import UNASSIGNED_DIRECTORY
-from ottla.errors import KafkaStorageError
+from ottla.errors import KafkaStorageError, OttlaError
 from ottla.net.transport import TcpTransport
 from ottla.protocol.api import APIS_BY_NAME
 from ottla.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
@@ -45,7 +45,7 @@ def formatted(*directories: Path, cluster_id: str = CLUSTER) -> MemoryFiles:
     return files
 
 
-def server(controller: FakeController, files: MemoryFiles, *directories: Path) -> Server:
+def server(controller: FakeController, files: MemoryFiles, *directories: Path, **more: str) -> Server:
     settings = BrokerSettings(
         {
             "process.roles": "broker",
@@ -56,6 +56,7 @@ def server(controller: FakeController, files: MemoryFiles, *directories: Path) -
             "log.dirs": ",".join(map(str, directories)),
             "ottla.admin.listener": "",
             "broker.heartbeat.interval.ms": "50",
+            **more,
         }
     )
     return Server(settings, World(files, TcpTransport(), SystemClock(), Random(5), workers=0))
@@ -126,6 +127,36 @@ def test_a_stop_in_order_is_asked_for_and_the_next_start_says_that_nothing_is_mi
         await again.start()
         assert controller.asked(BrokerRegistrationRequest)[-1].previous_broker_epoch == epoch
         assert again.broker.link.epoch > epoch
+        await again.stop()
+
+    run(work)
+
+
+def test_a_broker_that_stops_in_order_leads_nothing_any_more_before_it_goes() -> None:
+    async def work(controller: FakeController) -> None:
+        made = server(controller, formatted(ONE), ONE)
+        await made.start()
+        controller.create_topic("orders", 4, [ME], directory=b"one".ljust(16, b"!"))
+        await eventually(lambda: len(made.broker.replicas) == 4, "the replicas are made")
+        assert all(each.is_leader for each in made.broker.replicas)
+        await made.stop()
+        assert not any(each.is_leader for each in made.broker.replicas), "what was written here now would be lost"
+
+    run(work)
+
+
+def test_the_metadata_log_may_have_a_directory_of_its_own() -> None:
+    async def work(controller: FakeController) -> None:
+        files = formatted(ONE, TWO)
+        made = server(controller, files, ONE, **{"metadata.log.dir": str(TWO)})
+        await made.start()
+        assert files.exists(TWO / "__cluster_metadata-0")
+        assert not files.exists(ONE / "__cluster_metadata-0")
+        with pytest.raises(OttlaError):
+            await server(controller, files, ONE, **{"metadata.log.dir": str(TWO)}).start()  # it is locked
+        await made.stop()
+        again = server(controller, files, ONE, **{"metadata.log.dir": str(TWO)})
+        await again.start()
         await again.stop()
 
     run(work)
