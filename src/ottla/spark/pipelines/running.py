@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -168,17 +168,24 @@ def _spans(plan: Plan) -> BatchSpans | None:
 
 @contextmanager
 def _listened(spark: SparkSession, watch: Watch, spans: BatchSpans | None) -> Iterator[None]:
-    """While this is open Spark reports every batch to the watch, and to what makes spans."""
-    from pyspark.errors import PySparkException
+    """While this is open Spark reports every batch to the watch, and to what makes spans.
+
+    The listener then only turns deaf and stays until the session ends: to remove it can hang for ever. PySpark (4.3)
+    holds a lock while it waits for the thread that hands out events, and that thread wants the same lock for each.
+    """
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
     from ottla.spark.source.lag import ends_of, lag_of
 
     class Listener(StreamingQueryListener):
+        is_over = False
+
         def onQueryStarted(self, event: Any) -> None:  # noqa: N802
             return
 
         def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+            if self.is_over:
+                return
             lag = lag_of(event.progress)
             progress = json.loads(event.progress.json)
             watch.note(progress, None if lag is None else lag.total, ends_of(event.progress))
@@ -196,8 +203,7 @@ def _listened(spark: SparkSession, watch: Watch, spans: BatchSpans | None) -> It
     try:
         yield
     finally:
-        with suppress(PySparkException):
-            spark.streams.removeListener(listener)
+        listener.is_over = True
 
 
 __all__ = ["Loaded", "PipelineFailed", "dry_run", "find_file", "load", "run_always", "run_triggered"]

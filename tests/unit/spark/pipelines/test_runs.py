@@ -1,7 +1,9 @@
 """What is known about a run without Spark: events, figures, where progress is kept, which topics are wanted."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -141,3 +143,27 @@ def test_a_python_file_gives_the_same_as_yaml(tmp_path):
     (tmp_path / "empty.py").write_text("pipeline = 7\n")
     with pytest.raises(PipelineWrong, match="no Pipeline in the variable 'pipeline'"):
         load(tmp_path / "empty.py", {})
+
+
+class Streams:
+    """What a session of Spark Connect has; to remove a listener may hang there."""
+
+    def __init__(self):
+        self.listeners = []
+
+    def addListener(self, listener):  # noqa: N802
+        self.listeners.append(listener)
+
+
+def test_what_spark_reports_behind_the_end_of_a_run_is_passed_over_and_the_listener_is_not_removed():
+    pytest.importorskip("pyspark")
+    from ottla.spark.pipelines.running import _listened
+
+    watch, streams = loaded().watch(loaded().plan("host:9092")), Streams()
+    report = {"name": "out", "numInputRows": 10}
+    event = SimpleNamespace(progress=SimpleNamespace(json=json.dumps(report), sources=[]))
+    with _listened(SimpleNamespace(streams=streams), watch, None):
+        (listener,) = streams.listeners
+        listener.onQueryProgress(event)
+    listener.onQueryProgress(event)
+    assert watch.flows["out"].rows_in == 10
