@@ -43,7 +43,7 @@ MORE: Final = "_more"
 _CORRUPT_OPTION: Final = f"map('columnNameOfCorruptRecord', '{CORRUPT}')"
 _IN_OBJECT: Final = '{"v":'
 _IN_ARRAY: Final = '{"v":['
-_ESCAPE: Final = r"\ud"
+_ESCAPES: Final = (r"\ud", r"\uD")
 # An escape \ud800 to \udbff that no \udc00 to \udfff follows, or one of these that follows none.
 _HALF_PAIR: Final = (
     r"(?<!\\)(?:\\\\)*(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
@@ -167,15 +167,14 @@ def _reasons(source: Source) -> Mapping[str, str]:
         return {f"NOT is_valid_utf8({text})": "the value is no text in UTF-8"}
     if source.format not in ("json", "json_schema"):
         return {}
+    has_escape = " OR ".join(f"contains({text}, {quoted(escape)})" for escape in _ESCAPES)  # cheaper than the pattern
     return {
         f"{RAW_VALUE} IS NULL": "the value is null",
         f"NOT is_valid_utf8({text})": "the value is no text in UTF-8",
         f"{_PARSED} IS NULL": "the value is empty",
         f"{_PARSED}.{CORRUPT} IS NOT NULL": "the value is no json of the schema",
         f"NOT ({_is_one_value(text)})": "there is text behind the JSON object",
-        f"contains(lower({text}), {quoted(_ESCAPE)}) AND {text} RLIKE {quoted(_HALF_PAIR)}": (
-            "a text in the value has half of a surrogate pair"
-        ),
+        f"({has_escape}) AND {text} RLIKE {quoted(_HALF_PAIR)}": ("a text in the value has half of a surrogate pair"),
         **change,
     }
 
