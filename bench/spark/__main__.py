@@ -33,6 +33,7 @@ ALONE = {"profile": profile.profile, "trigger": triggered.trigger, "endurance": 
 """Only when they are asked for: one changes the processes of the whole session, the others take minutes."""
 BY_CONNECT = {
     "pipeline": realistic.pipeline,
+    "cost": realistic.cost,
     "skew": realistic.skew,
     "partitions": realistic.partitions,
     "large": realistic.large,

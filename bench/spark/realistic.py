@@ -2,6 +2,7 @@
 
     python -m bench.spark --only pipeline                  JSON in, rules with dead letters, a join with a dimension
                                                            topic, a window, two sinks; records of 100 B and 1 KB
+    python -m bench.spark --only cost                      what a row costs in it: reading, parsing, each flow
     python -m bench.spark --only skew                      one partition of 16 has 90 % of the records
     python -m bench.spark --only partitions                500 partitions beside 16
     python -m bench.spark --only large --rows 10000000     10 GB
@@ -79,6 +80,33 @@ def pipeline(both: Both) -> list[Figure]:
         topic = fill(both, f"events-{size}", rows, size, dict.fromkeys(range(PARTITIONS), 1))
         figures += in_turns(both, f"pipeline, {size} B", topic, rows)
     return figures
+
+
+def cost(both: Both) -> list[Figure]:
+    """CPU a row of its pieces, each alone: what of the whole could be the connectors'."""
+    rows = both.rows // 2
+    topic = fill(both, "costly", rows, 100, dict.fromkeys(range(PARTITIONS), 1))
+    found: dict[str, dict[str, list[float]]] = {}
+    for number in range(both.rounds + 1):
+        for side in both.sides if number % 2 else both.sides[::-1]:
+            for name in ("read", "read and judged", "out", "counts", "events__dead"):
+                plan = _plan(both, side, topic, PER_BATCH)
+                before = spent_s(both)
+                _run_piece(both, plan, name)
+                spent = (spent_s(both) - before) / rows * 1e6
+                if number:
+                    found.setdefault(name, {each: [] for each in both.sides})[side].append(spent)
+    return [beside(f"{name}: CPU a row, ours / JVM connector", each, "µs") for name, each in found.items()]
+
+
+def _run_piece(both: Both, plan: Plan, name: str) -> None:
+    flows = tuple(flow for flow in plan.flows if flow.name == name)
+    if not flows:  # a view that goes nowhere
+        judged = next(view for view in plan.views if view.name == "events__checked")
+        view = judged if name != "read" else replace(judged, operations=())
+        flows = (Flow(name, view.name, (), Target("noop", {})),)
+        plan = replace(plan, views=(view,))
+    _run(both, replace(plan, flows=flows))
 
 
 def skew(both: Both) -> list[Figure]:
