@@ -6,6 +6,7 @@ Java and Kafka's jars: the first test takes seconds and is in every run, the oth
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
@@ -22,6 +23,7 @@ from tests.patience import HANG_S
 
 import ottla
 from ottla.client.admin.access import AclBinding, ResourceType
+from ottla.client.admin.credentials import ScramMechanism, ScramUpsertion
 from ottla.protocol.access import AclOperation
 from ottla.testing.promises import GroupReading, NumberedLoad, read_numbers
 
@@ -446,6 +448,7 @@ def test_a_cluster_of_an_older_level_is_served_in_its_words(made: Made) -> None:
 
 USERS = {"node": "node-pw", "alice": "alice-pw"}
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 def login(name: str) -> dict[str, str]:
@@ -457,21 +460,28 @@ def login(name: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.long
-def test_a_broker_logs_in_at_its_controllers_and_says_who_asks(made: Made) -> None:
+def locked() -> dict[str, object]:
+    """Settings of a cluster in which everybody logs in."""
     users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
     jaas = f'{PLAIN} username="node" password="{USERS["node"]}" {users};'
-    settings = {
+    return {
         "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
-        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "sasl.mechanism.controller.protocol": "PLAIN",
         "listener.name.controller.plain.sasl.jaas.config": jaas,
         "listener.name.plaintext.plain.sasl.jaas.config": jaas,
+        "listener.name.plaintext.scram-sha-256.sasl.jaas.config": f"{SCRAM} required;",
+        "listener.name.controller.scram-sha-256.sasl.jaas.config": f"{SCRAM} required;",
+        "delegation.token.secret.key": "a secret of tests",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:node",
     }
-    cluster = made({OURS: OTTLA, APACHES: KAFKA}, settings=settings)
+
+
+@pytest.mark.long
+def test_a_broker_logs_in_at_its_controllers_and_says_who_asks(made: Made) -> None:
+    cluster = made({OURS: OTTLA, APACHES: KAFKA}, settings=locked())
     cluster.start()
     ours = cluster.brokers[OURS].address
     with ottla.Admin(bootstrap_servers=ours, **login("alice")) as alice:
@@ -491,6 +501,39 @@ def is_created(admin: ottla.Admin) -> bool:
     except ottla.errors.BrokerError:
         return False
     return True
+
+
+@pytest.mark.long
+def test_users_and_tokens_of_the_metadata_log_are_let_in_by_both_sides(made: Made) -> None:
+    cluster = made({OURS: OTTLA, APACHES: KAFKA}, settings=locked())
+    cluster.start()
+    with ottla.Admin(bootstrap_servers=cluster.brokers[OURS].address, **login("node")) as node:
+        node.alter_user_scram_credentials([ScramUpsertion("bob", "bob-pw", ScramMechanism.SCRAM_SHA_256)])
+        node.create_acls([AclBinding(ResourceType.TOPIC, "orders", "User:bob", AclOperation.ALL)])
+        node.create_topics([ottla.NewTopic("orders", 2, 2)])
+    bob = {"sasl_mechanism": "SCRAM-SHA-256", "security_protocol": "SASL_PLAINTEXT"}
+    password = {**bob, "sasl_plain_username": "bob", "sasl_plain_password": "bob-pw"}
+    for number in (OURS, APACHES):
+        eventually(lambda number=number: sees_orders(cluster, number, password), f"{number} does not know bob")
+    with ottla.Admin(bootstrap_servers=cluster.brokers[OURS].address, **password) as admin:
+        token = admin.create_delegation_token()
+        assert token.owner.name == "bob"
+    secret = base64.b64encode(token.hmac).decode()
+    jaas = f'{SCRAM} required username="{token.token_id}" password="{secret}" tokenauth="true";'
+    for number in (OURS, APACHES):
+        by_token = {**bob, "sasl_jaas_config": jaas}
+        eventually(lambda number=number, how=by_token: sees_orders(cluster, number, how), f"{number}: no token")
+    refused_here = pytest.raises(ottla.errors.DelegationTokenRequestNotAllowed)
+    with ottla.Admin(bootstrap_servers=cluster.brokers[OURS].address, **by_token) as admin, refused_here:
+        admin.create_delegation_token()
+
+
+def sees_orders(cluster: KRaftCluster, number: int, how: dict[str, str]) -> bool:
+    try:
+        with ottla.Admin(bootstrap_servers=cluster.brokers[number].address, **how) as admin:
+            return "orders" in admin.list_topics()
+    except ottla.errors.OttlaError:
+        return False
 
 
 # --- everything at once -----------------------------------------------------------------------------------------------

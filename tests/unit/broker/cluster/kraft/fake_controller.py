@@ -65,6 +65,9 @@ class FakeController:
         self._append(control_batch([change], base_offset=0, epoch=EPOCH, timestamp_ms=1))
         self.commit([SetFeature("metadata.version", 30)])
 
+    def set_level(self, metadata_version: int) -> None:
+        self.commit([SetFeature("metadata.version", metadata_version)])
+
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]

@@ -145,6 +145,22 @@ def test_a_broker_that_stops_in_order_leads_nothing_any_more_before_it_goes() ->
     run(work)
 
 
+@pytest.mark.parametrize(("level", "cordoned"), [(25, None), (30, [b"two".ljust(16, b"!")])])
+def test_cordoned_directories_are_told_to_controllers_that_have_words_for_them(level, cordoned) -> None:
+    async def work(controller: FakeController) -> None:
+        controller.set_level(level)
+        made = server(controller, formatted(ONE, TWO), ONE, TWO, **{"cordoned.log.dirs": str(TWO)})
+        await made.start()
+        await eventually(lambda: len(beats(controller)) > 3 and not beats(controller)[-1].want_fence, "it lives")
+        await eventually(lambda: beats(controller)[-1].cordoned_log_dirs == cordoned, "cordoned directories")
+        controller.create_topic("orders", 4, [ME], directory=UNASSIGNED_DIRECTORY)
+        await eventually(lambda: len(made.broker.replicas) == 4, "the replicas are made")
+        assert {made.broker.replicas.directory_of(each.name).path for each in made.broker.replicas} == {ONE}
+        await made.stop()
+
+    run(work)
+
+
 def test_the_metadata_log_may_have_a_directory_of_its_own() -> None:
     async def work(controller: FakeController) -> None:
         files = formatted(ONE, TWO)
