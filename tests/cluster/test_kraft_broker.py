@@ -331,6 +331,8 @@ def test_every_admin_tool_of_apache_works_through_our_broker(made: Made, tmp_pat
     assert re.search(r"LeaderId:\s+1\b", status), status
     replicas = tools.tool("MetadataQuorumCommand", "describe", "--replication")
     assert re.search(rf"^{OURS}\b.*Observer", replicas, re.MULTILINE), replicas
+    nobody = ("--controller-id", "99", "--controller-directory-id", "b3R0bGEtZ29sZGVuLTAwMg")
+    assert "VoterNotFound" in tools.tool("MetadataQuorumCommand", "remove-controller", *nobody, fails=True)
     election = ("--election-type", "preferred", "--all-topic-partitions")
     assert tools.tool("LeaderElectionCommand", *election) is not None
     sizes = tools.tool("LogDirsCommand", "--describe", "--broker-list", f"{OURS},{APACHES}")

@@ -1039,8 +1039,8 @@ CRAFTED: Mapping[str, Sequence[Crafted] | str] = {
             ),
         )
     ],
-    "AddRaftVoter": "for controllers only: no broker serves it",
-    "RemoveRaftVoter": "for controllers only: no broker serves it",
+    "AddRaftVoter": "for controllers: a broker under controllers passes it on, and no other serves it",
+    "RemoveRaftVoter": "for controllers: a broker under controllers passes it on, and no other serves it",
     "UpdateRaftVoter": "for controllers only: no broker serves it",
     "InitializeShareGroupState": "for brokers only, and refused by the rights: the generic ones have it long",
     "ReadShareGroupState": "for brokers only, and refused by the rights: the generic ones have it long",

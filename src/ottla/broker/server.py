@@ -201,6 +201,7 @@ class Server:
     async def _start_under_controllers(self) -> ServerInfo:
         """A broker of a cluster whose truth is the metadata log of controllers."""
         from ottla.broker.cluster.kraft import joining
+        from ottla.broker.cluster.kraft.passing_on import PASSED_ON
 
         world, settings = self._world, self.settings
         pool = self._make_pool()
@@ -219,7 +220,7 @@ class Server:
         following.start()
         await following.caught_up()
         self._load_logs(logs, pool)
-        self._served = SERVED_APIS
+        self._served = SERVED_APIS | PASSED_ON
         make_link = partial(
             joining.make_link,
             settings=settings,

@@ -164,6 +164,9 @@ async def _passed_on(broker: Broker, request: Message, context: RequestContext) 
 
 
 def served(api: Api) -> Served:
+    """What its handler declared; what is only ever passed on has none, and the limits that all have."""
+    if api.module not in _MODULES:
+        return Served(api.request, is_paced=True)
     declared: Served = handler_of(api).SERVES
     return declared
 

@@ -44,6 +44,7 @@ PASSED_ON: Final = frozenset(
     for name in (
         *CONFIGS,
         *TOKENS,
+        "AddRaftVoter",
         "AlterClientQuotas",
         "AlterPartitionReassignments",
         "AlterUserScramCredentials",
@@ -55,6 +56,7 @@ PASSED_ON: Final = frozenset(
         "DescribeQuorum",
         "ElectLeaders",
         "ListPartitionReassignments",
+        "RemoveRaftVoter",
         "UnregisterBroker",
         "UpdateFeatures",
     )
