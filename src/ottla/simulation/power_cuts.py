@@ -2,7 +2,7 @@
 
     python -m ottla.simulation.power_cuts --cuts 1000
 
-1. Every run has one broker with its embedded store, or three with `durable` records, and loses power up to
+1. Every run has one broker with its metadata log, or three with `durable` records, and loses power up to
    CUTS_PER_RUN times: not between two steps of the code but instead of the n-th operation on the disk from then on,
    also while the broker still recovers from the cut before. Unsynced writes are kept, lost, torn, or leave zeros or
    garbage.

@@ -1,6 +1,6 @@
 """Secrets that are set while running are stored with the other settings, but not where others could read them.
 
-1. The embedded store is a file of the broker's own directory, and so is the one that several brokers of a machine
+1. The metadata log is a file of the broker's own directory, and so is the one that several brokers of a machine
    share: they are kept as they are, as in KRaft.
 2. In ZooKeeper they are encrypted with password.encoder.secret, as Kafka 3.9 does (password_encoder.py). Without it a
    member of a cluster takes no secret by AlterConfigs, and uses none that is stored.

@@ -1,6 +1,6 @@
 """Producer ids, from blocks that belong to this broker alone.
 
-A broker takes ids from a block of 1000. The cluster's truth (the embedded store, ZooKeeper or a controller) only keeps
+A broker takes ids from a block of 1000. The cluster's truth (the metadata log, ZooKeeper or a controller) only keeps
 where the next block begins, so it is asked once per thousand producers.
 
 1. An id is handed out once, by one broker, ever. A block is used only after the store has recorded it as allocated;

@@ -1,7 +1,7 @@
 """The truth of a cluster of processes on one machine: one process keeps it, the brokers reach it by a Unix socket.
 
     wire.py        frames, and values as JSON both ways; pure
-    kept.py        Truth (truth.py) whose every step is on the disk, in the embedded store's log
+    kept.py        Truth (truth.py) whose every step is on the disk, in a log of its own (kept_log.py)
     answers.py     what a call of a member means to the truth; pure
     server.py      the socket: who may connect, how much he may send, sessions that end
     connection.py  a member's end of the socket: one thread, one call at a time, connects again by itself

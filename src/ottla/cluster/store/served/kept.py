@@ -1,6 +1,6 @@
 """The truth of several members on the disk of one process.
 
-1. Every step is a commit of the embedded store: when somebody is told that it is true, it survives a crash. What the
+1. Every step is a commit of the log (kept_log.py): when somebody is told that it is true, it survives a crash. What the
    disk refused is not true, and nobody hears of it.
 2. Who was controller is forgotten at the start: the members stand again, and the winner reads everything.
 3. Brokers that were registered when the process ended may go on serving. They are kept as unclaimed: a member that

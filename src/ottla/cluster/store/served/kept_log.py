@@ -1,6 +1,6 @@
-"""The default store: one broker, its truth in a log of changes beside its topics, no other process.
+"""The store of the process that keeps the truth for several brokers of one machine: a log of changes.
 
-The folder `__cluster_metadata-1` in the first log directory has these files (bytes: docs/formats.md, "metadata log"):
+The folder `__cluster_metadata-1` in its directory has these files (bytes: docs/formats.md, "the log of --brokers N"):
 
     snapshot       one frame: whose cluster, the change number, and changes that make the image of that moment
     changes.log    a frame per commit: the number of its first change, and its changes
@@ -22,8 +22,8 @@ The folder `__cluster_metadata-1` in the first log directory has these files (by
    decides and makes the bytes, `PendingChange.write` writes and syncs (only that may run in another thread), `finish`
    makes it true. One commit at a time.
 
-The folder has the name of a partition of Kafka's own metadata topic, because Apache Kafka passes over every directory
-of that topic (it uses partition 0 itself) and refuses to start beside one whose name it cannot read.
+What several brokers leave for their controller (store/requests.py) has no records in Kafka's metadata log, so this log
+is one of our own, until these brokers have a quorum.
 """
 
 from __future__ import annotations
