@@ -46,6 +46,7 @@ from ottla.cluster.model import (
     DelegationToken,
     Partition,
     QuotaEntity,
+    ResourceType,
     ScramCredential,
     ScramKey,
 )
@@ -87,13 +88,25 @@ Written: TypeAlias = Iterator[VersionedRecord]
 
 def records_for(changes: Iterable[Change], image: ClusterImage) -> Written:
     """The records of changes that are made one after the other to the image."""
+    created: CreateTopic | None = None  # its partitions come behind its settings, as Kafka writes them
     for change in in_runs(changes):
+        if created is not None and not _is_setting_of(change, created):
+            yield from partition_records(created.topic.id, 0, created.topic.partitions, _level(image))
+            created = None
         if isinstance(change, list):
             yield from _change_partitions(change, image)
             image = change_partitions(image, change)
-        else:
-            yield from _WRITERS[type(change)](change, image)
-            image = apply(image, change)
+            continue
+        yield from _WRITERS[type(change)](change, image)
+        image = apply(image, change)
+        if isinstance(change, CreateTopic):
+            created = change
+    if created is not None:
+        yield from partition_records(created.topic.id, 0, created.topic.partitions, _level(image))
+
+
+def _is_setting_of(change: Change | list[ChangePartition], created: CreateTopic) -> bool:
+    return isinstance(change, AlterConfig) and change.resource == (ResourceType.TOPIC, created.topic.name)
 
 
 def snapshot_records(image: ClusterImage) -> Written:
@@ -103,6 +116,9 @@ def snapshot_records(image: ClusterImage) -> Written:
     nothing_yet = ClusterImage(image.cluster_id, features=image.features)
     for change in changes_for(image):
         yield from _WRITERS[type(change)](change, nothing_yet)
+        if isinstance(change, CreateTopic):
+            topic = change.topic
+            yield from partition_records(topic.id, 0, topic.partitions, _level(image))
 
 
 def _level(image: ClusterImage) -> int:
@@ -131,9 +147,8 @@ def _set_controller(change: SetController, image: ClusterImage) -> Written:
 
 
 def _create_topic(change: CreateTopic, image: ClusterImage) -> Written:
-    topic = change.topic
-    yield VersionedRecord(TopicRecord(name=topic.name, topic_id=topic.id))
-    yield from partition_records(topic.id, 0, topic.partitions, _level(image))
+    """The topic itself; its partitions come later."""
+    yield VersionedRecord(TopicRecord(name=change.topic.name, topic_id=change.topic.id))
 
 
 def partition_records(topic_id: bytes, first: int, partitions: Iterable[Partition], level: int) -> Written:
