@@ -3,8 +3,9 @@
 With process.roles=broker a broker is a member of a cluster whose controllers are Apache Kafka's; all that says how it
 finds them, follows their log and lives under them acts as in Kafka. A file or a compose.yml made for one node that is
 both (process.roles=broker,controller) starts here too, as the only voter of its quorum, without its controller
-listeners: `metadata.log.*` and `metadata.max.*` say how its log is kept. A file of a controller, or of a node among several voters, is refused: it would not join their cluster but begin one of
-its own. What only a voter would need means nothing here and is named in a warning.
+listeners: `metadata.log.*` and `metadata.max.*` say how its log is kept. A file of a controller, or of a node among
+several voters, is refused: it would not join their cluster but begin one of its own. What only a voter of several would
+need means nothing here and is named in a warning.
 """
 
 from __future__ import annotations
