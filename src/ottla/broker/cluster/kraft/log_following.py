@@ -98,7 +98,9 @@ class LogFollowing:
         self._tasks: list[asyncio.Task[None]] = []
         self._failure: OttlaError | None = None
         self._bytes_since = 0
-        self._snapshot_ms = clock.now_ms()
+        # The observer counts in this time, which no hand sets back.
+        self._wall_ahead_ms = clock.now_ms() - clock.monotonic_ms()
+        self._snapshot_ms = self._now_ms()
         self._said_ms = clock.monotonic_ms()
 
     @property
@@ -145,6 +147,9 @@ class LogFollowing:
             await show(self.loader.image, None)
             self._show = show
 
+    def _now_ms(self) -> int:
+        return int(self._wall_ahead_ms + self._clock.monotonic_ms())
+
     async def _until_it_fails(self, loop: Coroutine[object, None, None]) -> None:
         try:
             await loop
@@ -162,18 +167,18 @@ class LogFollowing:
     async def _follow(self) -> None:
         clock = self._clock
         while True:
-            question = self.observer.next_question(clock.now_ms())
+            question = self.observer.next_question(self._now_ms())
             if question is None:
-                await clock.sleep(max(1, self.observer.wake_ms - clock.now_ms()))
+                await clock.sleep(max(1, self.observer.wake_ms - self._now_ms()))
                 continue
             try:
                 response = await self._ask(question.address, question.request, self._request_timeout_ms)
             except OttlaError as error:
                 self._say_unanswered(question.address, error)
-                self.observer.unanswered(question, clock.now_ms())
+                self.observer.unanswered(question, self._now_ms())
                 self._leader_is_at(self.observer.leader)
                 continue
-            self.observer.answered(question, _response(response), clock.now_ms())
+            self.observer.answered(question, _response(response), self._now_ms())
             self._leader_is_at(self.observer.leader)
             await self._sync()
             self._has_committed.set()
@@ -193,7 +198,7 @@ class LogFollowing:
             job.run()
         else:
             await asyncio.get_running_loop().run_in_executor(self._pool, job.run)
-        metadata.flushed(job, self._clock.now_ms())
+        metadata.flushed(job, self._now_ms())
 
     # --- images -------------------------------------------------------------------------------------------------------
 
@@ -240,7 +245,7 @@ class LogFollowing:
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
     async def _make_snapshot_when_due(self) -> None:
-        now_ms, position = self._clock.now_ms(), self.loader.position
+        now_ms, position = self._now_ms(), self.loader.position
         is_due = self._bytes_since >= self._rules.bytes_between or (
             0 < self._rules.interval_ms <= now_ms - self._snapshot_ms
         )

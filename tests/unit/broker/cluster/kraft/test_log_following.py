@@ -129,6 +129,21 @@ def test_the_first_image_is_shown_whole_and_the_next_ones_by_their_changes(quoru
     run(work)
 
 
+def test_a_wall_clock_that_is_set_back_does_not_stop_it(quorum: Quorum) -> None:
+    async def work() -> None:
+        node = Node(quorum)
+        node.is_reachable = False
+        node.following.start()
+        await node.pass_time()
+        node.clock.jump_wall(-3_600_000)
+        node.is_reachable = True
+        await node.pass_time()
+        assert node.following.applied_offset == quorum.high_watermark - 1
+        await node.following.stop()
+
+    run(work)
+
+
 def test_a_snapshot_that_takes_the_place_of_the_log_is_shown_as_anything(quorum: Quorum) -> None:
     async def work() -> None:
         node = Node(quorum)
