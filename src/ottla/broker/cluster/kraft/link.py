@@ -128,6 +128,7 @@ class KRaftLink:
         self._assigning: asyncio.Task[None] | None = None
         self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()
         self._is_leaving = False
+        self._endpoints: list[tuple[model.Endpoint, ...]] = []  # that addresses were made of
         self.addresses: BrokerAddresses | None = BrokerAddresses(
             self._registered_brokers, networks=settings.broker_networks, clock=broker.clock
         )
@@ -242,7 +243,8 @@ class KRaftLink:
     async def _brokers_changed(self, before: ClusterImage, image: ClusterImage) -> None:
         """Beside everything else: names of hosts may take long to resolve."""
         assert self.addresses is not None
-        if _endpoints(before) != _endpoints(image):
+        if (endpoints := _endpoints(image)) != self._endpoints:
+            self._endpoints = endpoints
             await self.addresses.update(image.brokers.values())
         gone = [broker_id for broker_id in before.brokers if broker_id not in image.brokers]
         for connections in self._others:

@@ -125,6 +125,7 @@ def test_a_stop_in_order_is_asked_for_and_the_next_start_says_that_nothing_is_mi
         assert json.loads(files.read_bytes(ONE / ".kafka_cleanshutdown")) == {"version": 0, "brokerEpoch": epoch}
         again = server(controller, files, ONE)
         await again.start()
+        await eventually(lambda: again.broker.link.addresses.includes("127.0.0.1"), "it knows where brokers are")
         assert controller.asked(BrokerRegistrationRequest)[-1].previous_broker_epoch == epoch
         assert again.broker.link.epoch > epoch
         await again.stop()
