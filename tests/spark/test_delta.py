@@ -20,6 +20,7 @@ PROGRAM = Path(__file__).parent / "programs" / "delta_tables.py"
 LIMIT_S = 600
 
 
+@pytest.mark.matrix("PySpark 4.2, local: pipelines, into tables of Delta Lake 4.4.0")
 def test_rows_are_added_once_replaced_by_key_and_overwritten(broker: KafkaBroker, tmp_path: Path) -> None:
     try:
         jars = find_jars("delta", "delta")

@@ -116,12 +116,14 @@ def starting(cluster: StandaloneCluster, **more: Any) -> str:
     )
 
 
+@pytest.mark.matrix("PySpark 4.3, a standalone cluster whose executors have an environment of their own")
 def test_executors_run_their_own_python(cluster, driver, broker, servers, unique_topic, tmp_path):
     own = make_environment(tmp_path / "own", paths=(SOURCES, PACKAGES))
     program = snippet(servers, unique_topic, tmp_path, starting(cluster))
     check(run([str(driver), str(program)], PYSPARK_PYTHON=str(own)), broker, unique_topic)
 
 
+@pytest.mark.matrix("PySpark 4.3, a standalone cluster without ottla: `ottla spark pack`")
 def test_an_archive_brings_ottla_to_executors_that_have_none(
     cluster, driver, archive, broker, servers, unique_topic, tmp_path
 ):
@@ -130,6 +132,7 @@ def test_an_archive_brings_ottla_to_executors_that_have_none(
     check(run([str(driver), str(program)], PYSPARK_PYTHON=str(bare)), broker, unique_topic)
 
 
+@pytest.mark.matrix("PySpark 4.3, spark-submit with the archive and modules of the user")
 def test_spark_submit_with_archives_and_modules_of_the_user(
     cluster, driver, archive, broker, servers, unique_topic, tmp_path
 ):
@@ -145,6 +148,7 @@ def test_spark_submit_with_archives_and_modules_of_the_user(
     check(done, broker, unique_topic)
 
 
+@pytest.mark.matrix("PySpark 4.3, Spark Connect on a standalone cluster")
 def test_spark_connect_on_such_a_cluster(cluster, driver, broker, servers, unique_topic, tmp_path):
     """Without an archive: each session of Connect has a directory of its own on executors, and batches look there."""
     own = make_environment(tmp_path / "own", paths=(SOURCES, PACKAGES))

@@ -17,6 +17,7 @@ LIMIT_S = 300
 RECORDS = 500
 
 
+@pytest.mark.matrix("Spark's own connector 4.2 on 4.3 with our broker: batch and stream")
 @pytest.mark.long
 def test_the_jvm_connector_reads_and_writes_our_broker(tmp_path: Path) -> None:
     try:
@@ -32,6 +33,19 @@ def test_the_jvm_connector_reads_and_writes_our_broker(tmp_path: Path) -> None:
     assert found["rows that differ"] == 0
     ours, theirs = found["schemas"]
     assert ours == theirs
+
+
+@pytest.mark.matrix("Spark's own connector 4.2 on 4.3 with our broker: real-time mode")
+@pytest.mark.long
+def test_the_jvm_connector_in_real_time_mode(tmp_path: Path) -> None:
+    try:
+        find_jars("spark-4.3", "spark")
+    except JarsMissing as reason:
+        pytest.skip(str(reason))
+    with KafkaBroker() as broker:
+        found = run("real_time.py", broker.bootstrap_servers, str(tmp_path))
+    assert found["values"] == [f"VALUE {number}" for number in range(20)]
+    assert found["before the end of the batch"] is True
 
 
 @pytest.mark.long

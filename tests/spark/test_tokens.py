@@ -12,14 +12,16 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.client.canaries import Canaries
 from tests.patience import HANG_S
 from tests.spark.running import why_not
+from tests.unit.net.tls_files import TlsFiles
 
 from ottla import Admin, Producer
 from ottla.spark import hand_out_tokens
@@ -49,22 +51,28 @@ def settings(expiry_ms: int, life_ms: int) -> dict[str, object]:
     }
 
 
-def login(broker: KafkaBroker) -> dict[str, str]:
+def login(broker: KafkaBroker, protocol: str = "SASL_PLAINTEXT") -> dict[str, str]:
     return {
         "bootstrap.servers": broker.bootstrap_servers,
-        "security.protocol": "SASL_PLAINTEXT",
+        "security.protocol": protocol,
         "sasl.mechanism": "PLAIN",
         "sasl.username": "alice",
         "sasl.password": CANARY,
     }
 
 
-def hand_out(spark: SparkSession, broker: KafkaBroker) -> None:
+def hand_out(
+    spark: SparkSession,
+    broker: KafkaBroker,
+    protocol: str = "SASL_PLAINTEXT",
+    trusted: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     asking = {name: value for name, value in login(broker).items() if name.startswith("sasl.")}
     cluster = {
         "auth.bootstrap.servers": broker.bootstrap_servers,
         "target.bootstrap.servers.regex": broker.bootstrap_servers.replace(".", r"\."),
-        "security.protocol": "SASL_PLAINTEXT",
+        "security.protocol": protocol,
+        **trusted,
         **{f"kafka.{name}": value for name, value in asking.items()},
     }
     hand_out_tokens(spark, {f"spark.kafka.clusters.main.{name}": value for name, value in cluster.items()})
@@ -78,15 +86,28 @@ def secured(spark: SparkSession) -> Iterator[KafkaBroker]:
         stop_handing_out()
 
 
-def fill(broker: KafkaBroker, topic: str, *values: str) -> None:
-    with Producer(login(broker)) as producer:
+def as_options(settings: Mapping[str, str]) -> dict[str, str]:
+    return {f"kafka.{name}": value for name, value in settings.items()}
+
+
+def fill(
+    broker: KafkaBroker,
+    topic: str,
+    *values: str,
+    protocol: str = "SASL_PLAINTEXT",
+    trusted: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    with Producer({**login(broker, protocol), **trusted}) as producer:
         for value in values:
             producer.send(topic, value.encode())
         producer.flush(HANG_S)
 
 
-def values_in(spark: SparkSession, broker: KafkaBroker, topic: str) -> list[str]:
-    rows = spark.read.format("ottla").options(**{"kafka.bootstrap.servers": broker.bootstrap_servers}, subscribe=topic)
+def values_in(
+    spark: SparkSession, broker: KafkaBroker, topic: str, trusted: Mapping[str, str] = MappingProxyType({})
+) -> list[str]:
+    options = as_options({"bootstrap.servers": broker.bootstrap_servers, **trusted})
+    rows = spark.read.format("ottla").options(**options, subscribe=topic)
     return sorted(row.value for row in rows.load().selectExpr("cast(value as string) as value").collect())
 
 
@@ -163,21 +184,30 @@ def test_a_query_that_has_a_password_of_its_own_is_refused(spark: SparkSession, 
     assert CANARY not in str(refused.value)
 
 
+@pytest.mark.matrix(
+    "PySpark 4.3, local, SASL_SSL: a stream that outlives its delegation token ({expiry_ms}/{life_ms} ms)"
+)
 @pytest.mark.long
 @pytest.mark.parametrize(("expiry_ms", "life_ms"), [(60_000, 600_000), (120_000, 120_000)], ids=["renewed", "replaced"])
 def test_a_query_outlives_its_token(spark: SparkSession, tmp_path: Path, expiry_ms: int, life_ms: int) -> None:
     """So long that a busy machine has done its first batch before the first token ends."""
-    with KafkaBroker(settings(expiry_ms, life_ms)) as broker, Admin(login(broker)) as admin:
+    tls = TlsFiles(tmp_path)
+    encrypted = {**settings(expiry_ms, life_ms), **tls.broker_settings("SASL_SSL")}
+    encrypted["listener.name.sasl_ssl.plain.sasl.jaas.config"] = encrypted.pop(
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config"
+    )
+    trusted = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(tls.ca)}
+    with KafkaBroker(encrypted) as broker, Admin({**login(broker, "SASL_SSL"), **trusted}) as admin:
         admin.create_topics(["long", "copied"], timeout=HANG_S)
-        hand_out(spark, broker)
+        hand_out(spark, broker, "SASL_SSL", trusted)
         try:
             (first,) = admin.describe_delegation_tokens(timeout=HANG_S)
-            fill(broker, "long", "0")
-            query = copying(spark, broker, tmp_path / "checkpoint")
-            wait_for(lambda: values_in(spark, broker, "copied") == ["0"] or query.exception())
+            fill(broker, "long", "0", protocol="SASL_SSL", trusted=trusted)
+            query = copying(spark, broker, tmp_path / "checkpoint", trusted)
+            wait_for(lambda: values_in(spark, broker, "copied", trusted) == ["0"] or query.exception())
             wait_for(lambda: time.time() * 1000 > first.expiry_timestamp_ms + 1_000)
-            fill(broker, "long", "1")
-            wait_for(lambda: values_in(spark, broker, "copied") == ["0", "1"] or query.exception())
+            fill(broker, "long", "1", protocol="SASL_SSL", trusted=trusted)
+            wait_for(lambda: values_in(spark, broker, "copied", trusted) == ["0", "1"] or query.exception())
             assert query.exception() is None
             assert (first.token_id in handed()) is (life_ms > expiry_ms)
             query.stop()
@@ -187,8 +217,8 @@ def test_a_query_outlives_its_token(spark: SparkSession, tmp_path: Path, expiry_
         assert left <= {first.token_id}, "the last one was ended; the first may be listed until it is swept up"
 
 
-def copying(spark: SparkSession, broker: KafkaBroker, checkpoint: Path) -> Any:
-    servers = {"kafka.bootstrap.servers": broker.bootstrap_servers}
+def copying(spark: SparkSession, broker: KafkaBroker, checkpoint: Path, trusted: Mapping[str, str]) -> Any:
+    servers = as_options({"bootstrap.servers": broker.bootstrap_servers, **trusted})
     rows = spark.readStream.format("ottla").options(**servers, subscribe="long", startingOffsets="earliest").load()
     writer = rows.selectExpr("value").writeStream.format("ottla").options(**servers, topic="copied")
     return writer.option("checkpointLocation", str(checkpoint)).start()

@@ -21,6 +21,7 @@ SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.warehouse.dir": str(HERE / "warehouse"),
+    "spark.databricks.delta.snapshotPartitions": "2",  # of 50, of which each batch would start as many tasks
     "spark.sql.shuffle.partitions": "2",
 }
 PIPELINE = """
