@@ -1,4 +1,4 @@
-"""Whole Spark under kills: nine shapes of streaming queries run at once, and their driver, Python workers and the
+"""Whole Spark under kills: twelve shapes of streaming queries run at once, and their driver, Python workers and the
 broker are killed; what is in the topics is what a batch computation gives, each row once.
 
 `make test` kills a driver after its decision and a worker before its own; the long mode aims ten kills at each shape,
@@ -22,15 +22,21 @@ from pathlib import Path
 import pytest
 from tests.conformance.our_broker import BrokerProcess
 from tests.patience import HANG_S
+from tests.postgres import postgres
+from tests.postgres import why_not as no_postgres
 from tests.spark.running import why_not
 
 from ottla import Admin, Consumer, NewTopic, Producer, TopicPartition
+from ottla.spark.pipelines.postgres_batches import connected
+
+__all__ = ["postgres"]  # a fixture
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 PROGRAMS = Path(__file__).parent / "programs"
-SHAPES = ["append", "complete", "update", "window", "dedup", "join", "state", "once", "two"]
+SHAPES = ["append", "complete", "update", "window", "dedup", "join", "state", "once", "two", "upsert", "whole"]
 TOPICS = [*SHAPES, "two-more"]
+FEW = 150  # `whole` has the counts below it, so keys vanish from it
 NAMES, WINDOW_S, CLOSING = 5, 20, "closing"
 BEGIN_S = 1_000  # Spark's first watermark is 0, and what is not later than that is late
 LIFE_LIMIT_S = 600
@@ -40,6 +46,7 @@ IN_A_TASK = [("write", 0, "self"), ("write:done", 1, "self"), ("takeover:done", 
 IN_A_WRITE = [("write:done", 0, "driver"), ("takeover:done", 0, "driver-alone")]
 IN_A_COMMIT = [("end", 0, "driver"), ("end:done", 0, "driver"), ("commit:done", 0, "driver"), ("end:done", 1, "driver")]
 TEN_KILLS = [*IN_A_TASK, *IN_A_WRITE, *IN_A_COMMIT]
+TEN_IN_A_TABLE = [(point, 0, "driver") for point in ("line", "written", "done", "line", "done") * 2]
 
 
 class Events:
@@ -84,7 +91,12 @@ class Kills:
     """Lives of the driver until all is written, with faults on its way."""
 
     def __init__(
-        self, broker: BrokerProcess, directory: Path, kills: dict[str, list[tuple[str, int, str]]], per_batch: int = 200
+        self,
+        broker: BrokerProcess,
+        directory: Path,
+        kills: dict[str, list[tuple[str, int, str]]],
+        per_batch: int = 200,
+        jdbc: str | None = None,
     ) -> None:
         self.faults = [
             {
@@ -103,7 +115,8 @@ class Kills:
             "directory": str(directory / "checkpoints"),
             "per_batch": per_batch,
             "faults": self.faults,
-            "shapes": SHAPES,
+            "shapes": [*SHAPES, *(["jdbc"] if jdbc else [])],
+            "jdbc": jdbc,
         }
         (directory / "checkpoints").mkdir()
 
@@ -136,10 +149,10 @@ class Kills:
         return ends
 
 
-def committed(broker: BrokerProcess, topic: str) -> list[Row]:
+def committed(broker: BrokerProcess, topic: str) -> list[tuple[str, str | None]]:
     """Keys and values that a reader of committed records sees, but for what closed the windows."""
     settings = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
-    rows: list[Row] = []
+    rows: list[tuple[str, str | None]] = []
     with Consumer(bootstrap_servers=broker.bootstrap_servers, **settings) as consumer:
         partitions = [TopicPartition(topic, index) for index in range(2)]
         consumer.assign(partitions)
@@ -147,7 +160,8 @@ def committed(broker: BrokerProcess, topic: str) -> list[Row]:
         deadline_s = time.monotonic() + HANG_S
         while any(consumer.position(partition) < ends[partition] for partition in partitions):
             assert time.monotonic() < deadline_s, f"{topic} is held back by an open transaction"
-            rows += [(record.key.decode(), record.value.decode()) for record in consumer.poll(0.2)]
+            records = consumer.poll(0.2)
+            rows += [(record.key.decode(), record.value and record.value.decode()) for record in records]
     return [row for row in rows if row[0] != CLOSING]
 
 
@@ -155,8 +169,11 @@ def check(broker: BrokerProcess, events: Events) -> None:
     """Everything is there once."""
     for topic in TOPICS:
         rows = committed(broker, topic)
-        if topic in ("complete", "update"):
+        if topic in ("complete", "update", "upsert"):
             check_totals(topic, rows, events.counts())
+        elif topic == "whole":
+            last = {name: total for name, total in dict(rows).items() if total is not None}
+            assert last == {name: str(total) for name, total in events.counts().items() if total < FEW}
         else:
             expected = events.rows(topic)
             wrong = {row: (count, expected[row]) for row, count in Counter(rows).items() if count != expected[row]}
@@ -174,6 +191,21 @@ def check_totals(topic: str, rows: list[Row], counts: Counter[str]) -> None:
         assert topic == "complete" or len(values) == len(set(values)), topic
 
 
+def check_table(url: str, events: Events) -> None:
+    """The totals are in the table, too."""
+    with connected({"url": url}) as connection:
+        rows = connection.execute("SELECT name, count FROM totals").fetchall()
+    assert {name: total for name, total in rows if name != CLOSING} == events.counts()
+
+
+@pytest.fixture(scope="module")
+def table(request: pytest.FixtureRequest) -> str | None:
+    """A database for the shape that writes a table, where there is one."""
+    if no_postgres() is not None:
+        return None
+    return f"jdbc:postgresql://{request.getfixturevalue('postgres')}/postgres?user=postgres"
+
+
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path / "broker") as made:
@@ -187,11 +219,12 @@ def test_every_shape_has_each_row_once_after_kills_of_driver_and_worker(broker, 
         "append": [("write", 1, "self"), ("end:done", 0, "driver")],
         "state": [("write:done", 0, "self")],
         "two": [("takeover:done", 1, "self")],
+        "upsert": [("write:done", 1, "self")],
     }
     kills = Kills(broker, tmp_path, aimed, per_batch=80)
     ends = kills.live_until_all_is_written(lives=3)
     assert ends == [-signal.SIGKILL, 0]
-    assert sorted(kills.struck) == ["append", "append", "state", "two"]
+    assert sorted(kills.struck) == ["append", "append", "state", "two", "upsert"]
     check(broker, events)
 
 
@@ -222,15 +255,18 @@ class BrokerKiller(threading.Thread):
 
 
 @pytest.mark.long
-def test_ten_kills_aimed_at_each_shape(broker, tmp_path):
+def test_ten_kills_aimed_at_each_shape(broker, tmp_path, table):
     events = Events(1200)
     events.fill(broker)
-    kills = Kills(broker, tmp_path, dict.fromkeys(TOPICS, TEN_KILLS))
-    ends = kills.live_until_all_is_written(lives=120)
-    missed = Counter(dict.fromkeys(TOPICS, len(TEN_KILLS))) - Counter(kills.struck)
+    aimed = dict.fromkeys(TOPICS, TEN_KILLS) | ({"jdbc": TEN_IN_A_TABLE} if table else {})
+    kills = Kills(broker, tmp_path, aimed, jdbc=table)
+    ends = kills.live_until_all_is_written(lives=180)
+    missed = Counter(dict.fromkeys(aimed, len(TEN_KILLS))) - Counter(kills.struck)
     print(f"{len(ends)} lives, {len(kills.struck)} kills; not reached: {dict(missed)}")
-    assert all(Counter(kills.struck)[topic] >= len(TEN_KILLS) - 2 for topic in TOPICS), missed
+    assert all(Counter(kills.struck)[shape] >= len(TEN_KILLS) - 2 for shape in aimed), missed
     check(broker, events)
+    if table:
+        check_table(table, events)
 
 
 @pytest.mark.long

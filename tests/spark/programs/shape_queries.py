@@ -1,11 +1,13 @@
-"""Nine shapes of streaming queries at once, each into topics of its own with the faulty sink; ends when all is written.
+"""Twelve shapes of streaming queries at once, each into a place of its own with faults; ends when all is written.
 
-Arguments: JSON. {"servers": ..., "directory": ..., "per_batch": 200, "faults": [...], "shapes": [...]}
+Arguments: JSON. {"servers": ..., "directory": ..., "per_batch": 200, "faults": [...], "shapes": [...], "jdbc": ...}
 
 1. Every shape reads the topic `events` (the join `answers`, too) in batches of `per_batch` offsets and writes to the
    topic of its name; `two` writes a second one.
 2. When all have ended, one record a partition that is a day later closes the windows, which are written then.
-3. Times go up in both partitions alike and batches take as much of both, so no record is late (LATE is the room).
+3. `upsert`, `whole` and `jdbc` are written by the functions of pipelines: an upsert topic, a complete result as a
+   changelog, and a table of PostgreSQL, whose faults are called line, written and done.
+4. Times go up in both partitions alike and batches take as much of both, so no record is late (LATE is the room).
 """
 
 from __future__ import annotations
@@ -23,15 +25,22 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import IntegerType, StructField, StructType
-from sink_faults import DRIVER, FAULTS, FaultySource
+from sink_faults import DRIVER, FAULTS, FaultySource, is_first, strike
 
 from ottla import Producer
 from ottla.spark import once, session
+from ottla.spark.pipelines import postgres_batches, topic_batches
+from ottla.spark.pipelines.batches import Checkpoint
+from ottla.spark.pipelines.operations import Batch, Operation, Select, Target
+from ottla.spark.pipelines.postgres_batches import PostgresBatches
+from ottla.spark.pipelines.topic_batches import TopicBatches
 
 EVENT = "id INT, name STRING, at LONG"
 ANSWER = "id INT, at LONG"
 LATE = "60 seconds"
 WINDOW = "20 seconds"
+FEW = 150
+write_batch = postgres_batches.write
 CLOSING, CLOSING_AT = "closing", 86_400
 SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
@@ -58,6 +67,34 @@ class RunningNumber(StatefulProcessor):
         """Nothing is held."""
 
 
+class FaultyTable(PostgresBatches):
+    """Ends the driver within a batch, before its commit, or behind it."""
+
+    batch_id = -1
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        self.batch_id = batch_id
+        postgres_batches.write = self._write
+        super().__call__(rows, batch_id)
+        self._fail_at("done")
+
+    def _write(self, connection: Any, table: Any, mode: str, lines: Any, flow: str, batch_id: int) -> None:
+        def failing() -> Iterator[Any]:
+            for number, line in enumerate(lines()):
+                yield line
+                if number == 0:
+                    self._fail_at("line")
+            self._fail_at("written")
+
+        write_batch(connection, table, mode, failing, flow, batch_id)
+
+    def _fail_at(self, point: str) -> None:
+        for fault in json.loads(os.environ[FAULTS]):
+            is_here = (fault["topic"], fault["point"], fault["batch"]) == ("jdbc", point, self.batch_id)
+            if is_here and is_first(fault["once"]):
+                strike("driver")
+
+
 class Shapes:
     """The queries of one life of the driver."""
 
@@ -66,6 +103,7 @@ class Shapes:
         self._servers = {"kafka.bootstrap.servers": plan["servers"]}
         self._per_batch = str(plan["per_batch"])
         self._directory = plan["directory"]
+        self._jdbc = plan.get("jdbc")
 
     def start(self, shape: str) -> StreamingQuery:
         make: Callable[[], StreamingQuery] = getattr(self, shape)
@@ -119,6 +157,20 @@ class Shapes:
         rows = self._events().selectExpr("name as key", "cast(id as string) as value")
         return self._for_each("two", rows, ("two", "two-more"), "append")
 
+    def upsert(self) -> StreamingQuery:
+        target = self._changelog("upsert", "update")
+        return self._by_function("upsert", self._counts(), TopicBatches("upsert", target, self._checkpoint("upsert")))
+
+    def whole(self) -> StreamingQuery:
+        few = self._counts().where(f"count < {FEW}")
+        target = self._changelog("whole", "complete")
+        return self._by_function("whole", few, TopicBatches("whole", target, self._checkpoint("whole")))
+
+    def jdbc(self) -> StreamingQuery:
+        batch = Batch(("name",))
+        target = Target("postgresql", {"url": str(self._jdbc), "table": "totals"}, mode="update", batch=batch)
+        return self._by_function("jdbc", self._counts(), FaultyTable("totals", target, self._checkpoint("jdbc")))
+
     # -- reading and writing -----------------------------------------------------------------------------------------
 
     def _topic(self, topic: str, schema: str) -> DataFrame:
@@ -127,6 +179,20 @@ class Shapes:
         rows = self._spark.readStream.format("ottla").options(**source).load()
         parsed = rows.select(sf.from_json(rows.value.cast("string"), schema).alias("event")).select("event.*")
         return parsed.withColumn("time", sf.timestamp_seconds("at"))
+
+    def _counts(self) -> DataFrame:
+        return self._events().groupBy("name").count()
+
+    def _changelog(self, topic: str, mode: str) -> Target:
+        record: tuple[Operation, ...] = (Select(("name AS key", "CAST(count AS STRING) AS value")),)
+        return Target("ottla", {**self._servers, "topic": topic}, mode=mode, batch=Batch(("name",), record=record))
+
+    def _checkpoint(self, shape: str) -> Checkpoint:
+        return Checkpoint(f"{self._directory}/{shape}")
+
+    def _by_function(self, shape: str, rows: DataFrame, write: TopicBatches | PostgresBatches) -> StreamingQuery:
+        stream = rows.writeStream.queryName(shape).outputMode(write.target.mode).foreachBatch(write)
+        return stream.option("checkpointLocation", self._checkpoint(shape).path).trigger(availableNow=True).start()
 
     def _events(self) -> DataFrame:
         return self._topic("events", EVENT)
@@ -169,6 +235,7 @@ def main() -> None:
     spark = session("shapes", master="local[2,4]", settings=SETTINGS)
     spark.sparkContext.setLogLevel("OFF")
     spark.dataSource.register(FaultySource)
+    topic_batches.TOPICS = FaultySource.name()  # type: ignore[misc]
     shapes = Shapes(spark, plan)
     for round_of in (plan["shapes"], ["window"]):
         for query in [shapes.start(shape) for shape in round_of]:
