@@ -66,6 +66,9 @@ def replaced(text: str, servers: str, admin: str, other: str, registry: str) -> 
         "127.0.0.1:9092": servers,
         "127.0.0.1:9644": admin,
         "127.0.0.1:8081": registry,
+        # A service of pipelines has a door too; no document has it beside a registry.
+        "127.0.0.1:9645": registry,
+        "ottla pipeline serve --": f"ottla pipeline serve --listen {registry} --",
         OTHER: other,
         "/tmp/": f"{scratch}/",
         "/data/": f"{scratch}/",
