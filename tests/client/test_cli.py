@@ -69,8 +69,11 @@ def test_a_topic_is_made_described_changed_and_deleted(ottla, clicks):
     assert described["configs"] == {"retention.ms": "5000"}
     assert [each["partition"] for each in described["partitions"]] == [0, 1, 2]
     assert ottla("topic", "add-partitions", clicks, "--to", 4)[0] == OK
-    (entry,) = as_json(ottla("config", "describe", "topic", clicks, "--format", "json"))
-    assert entry == {"name": "retention.ms", "value": "5000", "source": "dynamic topic config"}
+    entries = as_json(ottla("config", "describe", "topic", clicks, "--format", "json"))
+    assert entries == [
+        {"name": "min.insync.replicas", "value": "1", "source": "dynamic default broker config"},
+        {"name": "retention.ms", "value": "5000", "source": "dynamic topic config"},
+    ]
     assert ottla("topic", "delete", clicks, "--yes")[0] == OK
     assert clicks not in lines(ottla("topic", "list"))
 

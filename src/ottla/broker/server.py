@@ -341,11 +341,17 @@ class Server:
 
     def _keep_users(self, store: MetadataStore) -> None:
         """The store is open until the end, and has the first users."""
-        self._stack.callback(store.close)
+        self._stack.callback(self._close_store, store)
         if self._first_users and isinstance(store, KRaftStore):
             from ottla.broker.security.first_users import changes_for
 
             store.commit(changes_for(store.load(), self._first_users, os.urandom))
+
+    def _close_store(self, store: MetadataStore) -> None:
+        if isinstance(store, KRaftStore):
+            store.close(is_clean=not self._has_crashed)
+        else:
+            store.close()
 
     async def _joined(self, logs: LogManager) -> None:
         """What a member does when the controller has heard of it, and of what it lost."""

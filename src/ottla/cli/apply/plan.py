@@ -12,8 +12,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from itertools import chain
+from typing import Final
 
 from ottla.cli.apply.values import (
     HIDDEN,
@@ -105,6 +106,11 @@ def _gone_topics(desired: Desired, current: Current, prune: bool) -> Iterator[Ch
 
 # --- settings --------------------------------------------------------------------------------------------------------
 
+KEPT: Final[Mapping[ConfigResource, Set[str]]] = {
+    ConfigResource(ConfigResourceType.BROKER, ""): {"min.insync.replicas"},
+}
+"""What a controller sets by itself, and refuses to give up."""
+
 
 def _settings(desired: Desired, current: Current, prune: bool, renew_secrets: bool) -> Iterator[Change]:
     for resource, wanted in sorted((desired.settings or {}).items()):
@@ -126,7 +132,7 @@ def _changed(
         elif isinstance(value, SecretSource) or not (isinstance(before, str) and same_value(before, value)):
             yield SetConfig(resource, name, before, value)
     if prune:
-        for name in sorted(set(there) - set(wanted)):
+        for name in sorted(set(there) - set(wanted) - KEPT.get(resource, set())):
             yield SetConfig(resource, name, there[name], None)
 
 

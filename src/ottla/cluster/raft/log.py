@@ -316,8 +316,8 @@ class MetadataLog:
         if snapshot not in self._snapshots:
             self._snapshots = sorted([*self._snapshots, snapshot])
 
-    def close(self) -> None:
-        self._log.close()
+    def close(self, *, is_clean: bool = True) -> None:
+        self._log.close(is_clean=is_clean)
 
 
 class Discarded(NamedTuple):

@@ -187,5 +187,5 @@ class QuorumOfOne:
             discarded.remove(self._files)
             yield
 
-    def close(self) -> None:
-        self.log.close()
+    def close(self, *, is_clean: bool) -> None:
+        self.log.close(is_clean=is_clean)

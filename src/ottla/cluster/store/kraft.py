@@ -198,7 +198,7 @@ class KRaftStore:
             self._begin(quorum)
         except BaseException:
             self._quorum = None
-            quorum.close()
+            quorum.close(is_clean=False)
             raise
 
     def _begin(self, quorum: QuorumOfOne) -> None:
@@ -363,12 +363,16 @@ class KRaftStore:
             log.error("no snapshot of the metadata could be written; no change is accepted any more: %s", error)
         self._snapshot_ms, self._bytes_since = self._now_ms(), 0
 
-    def close(self) -> None:
-        """Stop; closing again does nothing."""
+    def close(self, *, is_clean: bool = True) -> None:
+        """Stop; closing again does nothing. Without `is_clean` nothing is written any more."""
         self._closed = True
-        if self._quorum is not None:
-            quorum, self._quorum = self._quorum, None
-            quorum.close()
+        if self._quorum is None:
+            return
+        quorum, self._quorum = self._quorum, None
+        try:
+            quorum.close(is_clean=is_clean and self._failure is None)
+        except KafkaStorageError as error:
+            log.warning("the metadata log is not closed in order, and will be read to its end: %s", error)
 
 
 def _fold(image: ClusterImage, records: Iterable[VersionedRecord], last_offset: int) -> ClusterImage:

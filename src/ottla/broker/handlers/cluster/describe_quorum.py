@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 UNKNOWN: Final = -1
 NODES_SINCE: Final = 2
+DIRECTORIES_SINCE: Final = 2
 
 DESCRIBE_CLUSTER = Need(AclOperation.DESCRIBE, AclResource.CLUSTER, is_forwarded=True)
 SERVES = Served(DescribeQuorumRequest, needs=(DESCRIBE_CLUSTER,))
@@ -52,7 +53,10 @@ def _decide(broker: Broker, request: DescribeQuorumRequest, context: RequestCont
     topics = [
         ResponseTopicData(
             topic_name=topic.topic_name,
-            partitions=[_partition(broker, topic.topic_name, each.partition_index) for each in topic.partitions],
+            partitions=[
+                _partition(broker, topic.topic_name, partition.partition_index, context.api_version)
+                for partition in topic.partitions
+            ],
         )
         for topic in request.topics
     ]
@@ -60,7 +64,7 @@ def _decide(broker: Broker, request: DescribeQuorumRequest, context: RequestCont
     return DescribeQuorumResponse(error_code=NONE, topics=topics, nodes=nodes)
 
 
-def _partition(broker: Broker, topic: str, index: int) -> ResponsePartitionData:
+def _partition(broker: Broker, topic: str, index: int, version: int) -> ResponsePartitionData:
     image = broker.image
     if (topic, index) != (CLUSTER_METADATA, 0):
         return _refused(index, UnknownTopicOrPartition(f"{topic}-{index} is not what the cluster decides by"))
@@ -70,7 +74,8 @@ def _partition(broker: Broker, topic: str, index: int) -> ResponsePartitionData:
     others = (each for each in image.brokers if each != image.controller_id)
     end_offset = image.change_number + (1 if image.controllers else 0)  # a log counts from 0
     voter = _replica(image.controller_id, end_offset, now_ms)
-    voter.replica_directory_id = broker.link.metadata_directory_id
+    if version >= DIRECTORIES_SINCE:
+        voter.replica_directory_id = broker.link.metadata_directory_id
     return ResponsePartitionData(
         partition_index=index,
         error_code=NONE,
