@@ -16,6 +16,7 @@ from ottla.cluster.raft.log import LogLimits
 from ottla.cluster.raft.solo import LocalNode
 from ottla.cluster.store.kraft import KRaftNode, KRaftStore, SnapshotRules
 from ottla.errors import KafkaStorageError, OttlaError
+from ottla.storage.directory.checkpoints import CLEAN_SHUTDOWN
 from ottla.storage.directory.directories import LogDirectory
 from ottla.storage.directory.unknown_logs import has_quorum_log, refuse_unknown_logs
 from ottla.storage.files import Files
@@ -42,7 +43,8 @@ def make_own_store(
         cluster_id,
         files=world.files,
         node=KRaftNode(node_id, controller_endpoints(settings), FEATURES),
-        local=LocalNode(node_id, home.directory_id, home.last_stop is not None),
+        # The mark of a stop in order is taken when the logs are looked for, which is later.
+        local=LocalNode(node_id, home.directory_id, world.files.exists(home.path / CLEAN_SHUTDOWN)),
         now_ms=world.clock.now_ms,
         random_bytes=world.random.randbytes,
         first=first_changes(world.files, home.path, settings),
