@@ -75,11 +75,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class KRaftNode:
-    """What a node says of itself as a controller. `endpoints` is where others reach it as one."""
+    """What a node says of itself as a controller. `endpoints` is where others reach it as one. Where its settings name
+    the voters (controller.quorum.voters), a new log does not: its kraft.version is 0."""
 
     id: int
     endpoints: tuple[Endpoint, ...]
     features: tuple[FeatureRange, ...]
+    voters_are_settings: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +233,8 @@ class KRaftStore:
 
     def _first_voters(self, node: LocalNode) -> Voters:
         """This node alone, as `kafka-storage format --standalone` says it."""
+        if self._node.voters_are_settings:
+            return Voters()
         endpoints = [VoterEndpoint(name=each.listener, host=each.host, port=each.port) for each in self._node.endpoints]
         levels = KRaftVersionFeature(
             min_supported_version=KRAFT_RANGE.min_level, max_supported_version=KRAFT_RANGE.max_level

@@ -77,6 +77,7 @@ def open_store(
     node: LocalNode | None = None,
     limits: LogLimits | None = None,
     rules: SnapshotRules | None = None,
+    settings_name_voters: bool = False,
 ) -> KRaftStore:
     if not files.exists(DATA):
         files.make_directory(DATA)
@@ -85,7 +86,7 @@ def open_store(
         DATA,
         CLUSTER,
         files=files,
-        node=NODE,
+        node=replace(NODE, voters_are_settings=settings_name_voters),
         local=node or LocalNode(1, DIRECTORY_ID, in_order),
         now_ms=(clock or Clock()).now_ms,
         random_bytes=random.Random(1).randbytes,
@@ -234,6 +235,15 @@ def test_every_life_is_an_epoch_of_its_own_and_is_remembered_before_it_writes() 
         assert (image.controller_id, image.controller_epoch) == (1, epoch)
         assert read_quorum_state(files, FOLDER) == QuorumState(epoch, 1, 1, DIRECTORY_ID)
         store.close()
+
+
+def test_where_settings_name_the_voters_the_log_does_not() -> None:
+    files = MemoryFiles()
+    store = open_store(files, settings_name_voters=True)
+    assert store.load().kraft_version == 0
+    assert read_quorum_state(files, FOLDER) == QuorumState(1, 1, 1)
+    store.close()
+    assert open_store(files).load().kraft_version == 0, "what the log says stays"
 
 
 def test_a_registration_has_the_offset_of_its_record_as_epoch() -> None:

@@ -42,7 +42,7 @@ def make_own_store(
         home.path,
         cluster_id,
         files=world.files,
-        node=KRaftNode(node_id, controller_endpoints(settings), FEATURES),
+        node=KRaftNode(node_id, controller_endpoints(settings), FEATURES, bool(settings.controller_quorum_voters)),
         # The mark of a stop in order is taken when the logs are looked for, which is later.
         local=LocalNode(node_id, home.directory_id, world.files.exists(home.path / CLEAN_SHUTDOWN)),
         now_ms=world.clock.now_ms,
