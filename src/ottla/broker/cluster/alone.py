@@ -28,6 +28,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import UNASSIGNED_DIRECTORY
 from ottla.cluster.placement import moved_replicas
 from ottla.cluster.plan import Plan
+from ottla.cluster.raft.log import LogState
 from ottla.cluster.store.interface import OwnStore
 from ottla.cluster.topics import create_topics
 from ottla.errors import (
@@ -76,6 +77,9 @@ class AloneLink:
     def needs_restart(self) -> bool:
         """Whether the disk failed under the metadata: what is there is served, and nothing is changed any more."""
         return bool(getattr(self._store, "has_failed", False))
+
+    def log_state(self) -> LogState | None:
+        return None if self.needs_restart else self._store.log_state()
 
     async def prepare(self) -> None:
         """Make the disk follow the image: with thousands of partitions that takes seconds."""

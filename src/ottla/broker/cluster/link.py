@@ -16,6 +16,7 @@ from ottla.broker.quotas.forwarded import Client
 from ottla.broker.requests.context import RequestContext
 from ottla.cluster import model
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.raft.log import LogState
 from ottla.errors import NotController
 from ottla.protocol.messages.create_topics import CreatableTopic
 from ottla.protocol.schema import Message
@@ -65,6 +66,9 @@ class ClusterLink(Protocol):
 
     async def vanish(self) -> None:
         """For tests: end without a word to anybody."""
+
+    def log_state(self) -> LogState | None:
+        """Of the metadata log of this node; None where the truth is kept elsewhere."""
 
     @property
     def is_idle(self) -> bool:

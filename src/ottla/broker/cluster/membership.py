@@ -114,6 +114,10 @@ class ClusterMember:
 
     is_alone = False
     metadata_directory_id = ZERO_UUID
+
+    def log_state(self) -> None:
+        """The truth is in ZooKeeper, or kept by another process."""
+
     passed_on: frozenset[int] = frozenset()
 
     def __init__(

@@ -65,12 +65,12 @@ ABSENT: Final[dict[str, str]] = {
         "There is no Java machine; process_* has memory, files and processor time."
     ),
     "kafka_server_raft_.*|kafka_server_metadataloader_.*|kafka_server_broker_metadata_metrics_.*|"
-    "kafka_server_brokermetadatalistener_.*|kafka_server_snapshotemitter_.*|kafka_server_controllerserver_.*|"
+    "kafka_server_brokermetadatalistener_.*|kafka_server_controllerserver_.*|"
     "kafka_server_assignmentsmanager_.*|kafka_controller_kafkacontroller_(last|ignored|metadata|eventqueue).*|"
     "kafka_controller_kafkacontroller_(brokerregistrationstate|newactive|timedout|timesince).*|"
     "kafka_controller_controllereventmanager_avgidleratio|kafka_controller_controllerstats_electionfromeligible.*|"
     "kafka_server_kafkarequesthandlerpool_(broker|controller)requesthandler.*": (
-        "The cluster's truth is in ZooKeeper or in a store of this machine, not in a log of KRaft."
+        "Of the metadata log only its state is shown; a node on its own elects nobody and loses no record of it."
     ),
     "kafka_server_(alter_partition|directory_assignments|forwarding|heartbeat|registration)_metrics_.*|"
     "kafka_server_txn_marker_channel_metrics_.*": ("Connections between brokers are not counted one by one."),

@@ -229,6 +229,27 @@ Controller
     eventqueuesize: Events that wait for the controller.
   summary kafka_controller_controllereventmanager_
     eventqueueprocessingtimems: How long the controller takes for an event.
+Metadata log
+  gauge kafka_server_raft_metrics_
+    current_leader: Node that leads the metadata log; -1 while none is known.
+    current_epoch: The epoch that it leads in.
+    current_vote: Node that this one voted for in that epoch; -1 for none, as of brokers without a vote.
+    high_watermark: Offset up to which the log is committed.
+    log_end_offset: Offset that its next record gets on this node.
+    log_end_epoch: Epoch of its last record there.
+    number_of_voters: Voters of the quorum, as far as the log tells them.
+  gauge kafka_server_broker_metadata_metrics_
+    last_applied_record_offset: Offset of the last record that this node has applied.
+    last_applied_record_timestamp: When that was written, in milliseconds since 1970.
+    last_applied_record_lag_ms: How long ago that was, in milliseconds; it grows while nothing changes.
+  gauge kafka_server_metadataloader_
+    currentcontrollerid: Node that is controller, as this one knows.
+    currentmetadataversion: Level of metadata.version.
+  gauge kafka_server_metadataloader_ featureName
+    finalizedlevel: Level of a feature that is finalized.
+  gauge kafka_server_snapshotemitter_
+    latestsnapshotgeneratedbytes: Size of the newest snapshot of the metadata; 0 when there is none.
+    latestsnapshotgeneratedagems: How old it is, in milliseconds.
 Groups
   gauge kafka_coordinator_group_groupmetadatamanager_
     numgroups: Groups that this broker coordinates.

@@ -75,7 +75,7 @@ class StateMetrics:
         yield from read_partitions(broker, out)
         yield from read_replication(broker, out)
         read_waiting(broker, out)
-        yield from read_cluster(broker, out)
+        yield from read_cluster(broker, out, self._clock.now_ms())
         yield from read_groups(broker, out, self._ends)
         yield from read_transactions(broker, out)
         read_network(self._network, [each.name for each in broker.settings.endpoints], out)

@@ -27,6 +27,8 @@ from pathlib import Path
 from typing import Final
 
 from ottla.cluster.metadata_log.batches import MetadataBatch, read_batches
+from ottla.cluster.metadata_log.loader import Position
+from ottla.cluster.raft.quorum_state import QuorumState
 from ottla.cluster.raft.snapshots import (
     DELETED_SUFFIX,
     DamagedSnapshot,
@@ -87,6 +89,17 @@ class LogLimits:
                 "file.delete.delay.ms": self.delete_delay_ms,
             }
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRules:
+    """What metadata.log.max.* say: when there is enough in the log for another snapshot. No interval is 0."""
+
+    bytes_between: int = 20 << 20
+    interval_ms: int = 3_600_000
+
+    def is_due(self, bytes_since: int, age_ms: int) -> bool:
+        return bytes_since >= self.bytes_between or 0 < self.interval_ms <= age_ms
 
 
 class MetadataLog:
@@ -191,6 +204,24 @@ class MetadataLog:
 
     def snapshot_path(self, snapshot: SnapshotId) -> Path:
         return self.directory / snapshot.file_name
+
+    def state(self, quorum: QuorumState, voters: Voters, applied: Position) -> LogState:
+        """Of this log, in a quorum whose newest state and voters are these."""
+        newest = self.newest_snapshot
+        path = None if newest is None or not newest.end_offset else self.snapshot_path(newest)
+        return LogState(
+            leader_id=quorum.leader_id,
+            epoch=quorum.leader_epoch,
+            voted_id=quorum.voted_id,
+            voters=1 if voters.record is None else len(voters.record.voters),
+            high_watermark=self.high_watermark,
+            end_offset=self.end_offset,
+            end_epoch=self.last_epoch,
+            applied_offset=applied.offset,
+            applied_timestamp_ms=applied.timestamp_ms,
+            snapshot_bytes=0 if path is None else self._files.size(path),
+            snapshot_written_ms=None if path is None else self._files.modified_ms(path),
+        )
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         """The largest epoch up to the one asked for, and where it ends here; of what only a snapshot has, that end."""
@@ -318,6 +349,22 @@ class MetadataLog:
 
     def close(self, *, is_clean: bool = True) -> None:
         self._log.close(is_clean=is_clean)
+
+
+class LogState(NamedTuple):
+    """What a node can tell of its metadata log: who leads it, how far it is, and how far it is applied here."""
+
+    leader_id: int
+    epoch: int
+    voted_id: int
+    voters: int
+    high_watermark: int
+    end_offset: int
+    end_epoch: int
+    applied_offset: int
+    applied_timestamp_ms: int
+    snapshot_bytes: int
+    snapshot_written_ms: int | None
 
 
 class Discarded(NamedTuple):

@@ -56,6 +56,7 @@ class QuorumOfOne:
     ) -> None:
         self.node = node
         self.epoch = 0
+        self.state = QuorumState()
         self._files = files
         self._now_ms = now_ms
         refuse_rot(files, log_directory, stopped_in_order=node.stopped_in_order)
@@ -103,7 +104,7 @@ class QuorumOfOne:
         said = self._voters.newest
         self.epoch = max(state.leader_epoch, self.log.last_epoch) + 1
         known = voters if self.is_empty and said == Voters() else said
-        elected = QuorumState(self.epoch, self.node.id, self.node.id, self.node.directory_id)
+        elected = self.state = QuorumState(self.epoch, self.node.id, self.node.id, self.node.directory_id)
         write_quorum_state(self._files, self.log.directory, elected, known.kraft_version)
         me = Voter(voter_id=self.node.id)
         controls: list[ControlMessage] = [

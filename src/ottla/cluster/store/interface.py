@@ -28,6 +28,7 @@ from typing import Final, Protocol
 from ottla.cluster.changes import Change
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Broker
+from ottla.cluster.raft.log import LogState
 from ottla.cluster.store.events import Controller as Controller
 from ottla.cluster.store.events import StoreEvent
 from ottla.errors import DuplicateBrokerRegistration, KafkaStorageError, NotController, OttlaError
@@ -152,6 +153,9 @@ class OwnStore(MetadataStore, Protocol):
     @property
     def stopped_in_order(self) -> bool:
         """Whether the last life of the broker ended so; everything that it led is as it left it."""
+
+    def log_state(self) -> LogState | None:
+        """Of the metadata log; None where there is none."""
 
     @property
     def upkeep_is_due(self) -> bool:

@@ -42,7 +42,7 @@ from ottla.cluster.metadata_log.loader import MetadataLoader, Position
 from ottla.cluster.metadata_log.reading import Replay
 from ottla.cluster.metadata_log.writing import VersionedRecord, records_for, snapshot_records
 from ottla.cluster.model import METADATA_VERSION, Broker, ControllerNode, Endpoint, FeatureRange
-from ottla.cluster.raft.log import LogLimits
+from ottla.cluster.raft.log import LogLimits, LogState, SnapshotRules
 from ottla.cluster.raft.snapshots import RECORD_OVERHEAD_BYTES, Voters
 from ottla.cluster.raft.solo import LocalNode, QuorumOfOne
 from ottla.cluster.store.history import Deletions
@@ -82,14 +82,6 @@ class KRaftNode:
     endpoints: tuple[Endpoint, ...]
     features: tuple[FeatureRange, ...]
     voters_are_settings: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotRules:
-    """What metadata.log.max.* say: when there is enough in the log for another snapshot."""
-
-    after_bytes: int = 20 << 20
-    after_ms: int = 3_600_000
 
 
 LIMITS: Final = LogLimits()
@@ -341,6 +333,10 @@ class KRaftStore:
     def resign(self, broker_id: int) -> None:
         """There is nobody else."""
 
+    def log_state(self) -> LogState:
+        """For those who look after it."""
+        return self.quorum.log.state(self.quorum.state, self.quorum.voters, self._position)
+
     # --- upkeep -------------------------------------------------------------------------------------------------------
 
     @property
@@ -351,8 +347,7 @@ class KRaftStore:
         newest = self._quorum.log.newest_snapshot
         if newest is not None and newest.end_offset >= self._position.end_offset:
             return False
-        is_old = self._now_ms() - self._snapshot_ms >= self._rules.after_ms
-        return is_old or self._bytes_since >= self._rules.after_bytes
+        return self._rules.is_due(self._bytes_since, self._now_ms() - self._snapshot_ms)
 
     def upkeep(self) -> Iterator[None]:
         """Write a snapshot, and let go of what is too old, in steps; commits wait meanwhile."""

@@ -41,6 +41,9 @@ class MemoryStore:
     def stopped_in_order(self) -> bool:
         return True
 
+    def log_state(self) -> None:
+        """There is none."""
+
     @property
     def upkeep_is_due(self) -> bool:
         return False

@@ -32,13 +32,19 @@ from ottla.cluster.model import (
     ResourceType,
     Topic,
 )
-from ottla.cluster.raft.log import METADATA_PARTITION, CommittedRecordsLost, DamagedMetadataLog, LogLimits
+from ottla.cluster.raft.log import (
+    METADATA_PARTITION,
+    CommittedRecordsLost,
+    DamagedMetadataLog,
+    LogLimits,
+    SnapshotRules,
+)
 from ottla.cluster.raft.quorum_state import DamagedQuorumState, QuorumState, read_quorum_state, write_quorum_state
 from ottla.cluster.raft.snapshots import DamagedSnapshot
 from ottla.cluster.raft.solo import LocalNode, OtherVoters
 from ottla.cluster.store import kraft
 from ottla.cluster.store.interface import StaleImage, StoreClosed, StoreFailed
-from ottla.cluster.store.kraft import KRaftNode, KRaftStore, SnapshotRules
+from ottla.cluster.store.kraft import KRaftNode, KRaftStore
 from ottla.cluster.written import changes_for, write_change
 from ottla.errors import DiskFull, OttlaError
 from ottla.light_dataclasses import replace
@@ -131,7 +137,7 @@ def run_until_it_fails(files: MemoryFiles, wanted: Sequence[Sequence[Change]]) -
     snapshot is made in the middle."""
     acknowledged = -1
     try:
-        store = open_store(files, rules=SnapshotRules(after_bytes=400))
+        store = open_store(files, rules=SnapshotRules(bytes_between=400))
         store.load()
         acknowledged = 0
         for changes in wanted:
@@ -331,7 +337,7 @@ def fill(store: KRaftStore, count: int) -> None:
 def test_a_snapshot_is_made_when_the_log_has_grown_and_takes_the_place_of_what_was_before() -> None:
     files, clock = MemoryFiles(), Clock()
     store = open_store(
-        files, clock=clock, rules=SnapshotRules(after_bytes=2_000), limits=LogLimits(retention_bytes=1_000)
+        files, clock=clock, rules=SnapshotRules(bytes_between=2_000), limits=LogLimits(retention_bytes=1_000)
     )
     store.load()
     assert not store.upkeep_is_due
@@ -364,7 +370,7 @@ def test_what_is_old_is_put_together_too() -> None:
 
 def test_a_full_disk_puts_a_snapshot_off() -> None:
     files = MemoryFiles()
-    store = open_store(files, rules=SnapshotRules(after_bytes=1))
+    store = open_store(files, rules=SnapshotRules(bytes_between=1))
     fill(store, 3)
     files.fill(0)
     for _ in store.upkeep():
@@ -460,7 +466,7 @@ def test_a_quorum_state_that_makes_no_sense_is_refused() -> None:
 
 def test_a_snapshot_without_its_end_is_refused() -> None:
     files = MemoryFiles()
-    store = open_store(files, rules=SnapshotRules(after_bytes=1))
+    store = open_store(files, rules=SnapshotRules(bytes_between=1))
     fill(store, 3)
     for _ in store.upkeep():
         pass

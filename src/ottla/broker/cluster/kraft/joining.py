@@ -20,8 +20,8 @@ from ottla.broker.cluster.joining import FETCHER_LINK
 from ottla.broker.cluster.kraft.controllers import ActiveController, Addressed, ControllerConnections, Controllers
 from ottla.broker.cluster.kraft.lifecycle import BrokerLifecycle, LifecycleSettings
 from ottla.broker.cluster.kraft.link import KRaftLink
-from ottla.broker.cluster.kraft.log_following import LogFollowing, SnapshotRules
-from ottla.broker.cluster.kraft.own_store import log_limits
+from ottla.broker.cluster.kraft.log_following import LogFollowing
+from ottla.broker.cluster.kraft.own_store import log_limits, snapshot_rules
 from ottla.broker.security.own_login import controllers, own_login, own_principal
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster import model
@@ -193,11 +193,7 @@ def open_following(
         clock=world.clock,
         pool=pool,
         request_timeout_ms=settings.controller_quorum_request_timeout_ms,
-        snapshots=SnapshotRules(
-            settings.metadata_log_max_record_bytes_between_snapshots,
-            settings.metadata_log_max_snapshot_interval_ms,
-            limits.delete_delay_ms,
-        ),
+        snapshots=snapshot_rules(settings),
         ended=ended,
         leader_is_at=active.update,
     )

@@ -43,6 +43,7 @@ from ottla.cluster.changes import Change, RegisterBroker, UnregisterBroker
 from ottla.cluster.image import NO_CONTROLLER, ClusterImage
 from ottla.cluster.metadata_log.levels import CORDONED_SINCE, DIRECTORIES_SINCE
 from ottla.cluster.model import METADATA_VERSION
+from ottla.cluster.raft.log import LogState
 from ottla.errors import NotController, OttlaError, broker_error
 from ottla.ordered_set import OrderedSet
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -97,6 +98,10 @@ class KRaftLink:
 
     is_alone = False
     metadata_directory_id = ZERO_UUID
+
+    def log_state(self) -> LogState | None:
+        return None if self._following.has_failed else self._following.log_state()
+
     passed_on = PASSED_ON
 
     def __init__(

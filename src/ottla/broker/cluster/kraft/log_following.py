@@ -33,10 +33,10 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.metadata_log.batches import MetadataBatch
 from ottla.cluster.metadata_log.loader import MetadataLoader
 from ottla.cluster.metadata_log.writing import snapshot_records
+from ottla.cluster.raft.log import LogState, SnapshotRules
 from ottla.cluster.raft.observer import Observer, Response
 from ottla.cluster.raft.snapshots import SnapshotId, read_snapshot
 from ottla.errors import KafkaStorageError, OttlaError
-from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages.fetch import FetchResponse
 from ottla.protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from ottla.protocol.schema import Message
@@ -51,14 +51,6 @@ UNKNOWN_SAID_MS: Final = 5_000.0
 
 Ask: TypeAlias = Callable[[Address, Message, float], Awaitable[Message]]
 Show: TypeAlias = Callable[[ClusterImage, Sequence[Change] | None], Awaitable[None]]
-
-
-class SnapshotRules(NamedTuple):
-    """What metadata.log.max.* say."""
-
-    bytes_between: int
-    interval_ms: int
-    delete_delay_ms: int
 
 
 class LogFollowing:
@@ -115,6 +107,11 @@ class LogFollowing:
     @property
     def applied_offset(self) -> int:
         return self.loader.position.offset
+
+    def log_state(self) -> LogState:
+        """For those who look after it."""
+        observer = self.observer
+        return observer.log.state(observer.state, observer.voters.newest, self.loader.position)
 
     def start(self) -> None:
         create = asyncio.get_running_loop().create_task
@@ -246,9 +243,7 @@ class LogFollowing:
 
     async def _make_snapshot_when_due(self) -> None:
         now_ms, position = self._now_ms(), self.loader.position
-        is_due = self._bytes_since >= self._rules.bytes_between or (
-            0 < self._rules.interval_ms <= now_ms - self._snapshot_ms
-        )
+        is_due = self._rules.is_due(self._bytes_since, now_ms - self._snapshot_ms)
         metadata = self.observer.log
         if not is_due or self.loader.in_transaction or not self._bytes_since:
             return
@@ -265,7 +260,7 @@ class LogFollowing:
             for _ in steps:
                 await next_turn()
         for discarded in metadata.clean_up(self._clock.now_ms()):
-            self._clock.call_later(self._rules.delete_delay_ms, partial(discarded.remove, self._files))
+            self._clock.call_later(self.observer.log.limits.delete_delay_ms, partial(discarded.remove, self._files))
             await next_turn()
 
 

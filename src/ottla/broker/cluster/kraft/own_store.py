@@ -12,9 +12,9 @@ from ottla.broker.world import World
 from ottla.cluster.changes import AlterConfig, Change, SetFeature
 from ottla.cluster.features import ELR_VERSION, FEATURES, first_features
 from ottla.cluster.model import ALL_BROKERS, Endpoint
-from ottla.cluster.raft.log import LogLimits
+from ottla.cluster.raft.log import LogLimits, SnapshotRules
 from ottla.cluster.raft.solo import LocalNode
-from ottla.cluster.store.kraft import KRaftNode, KRaftStore, SnapshotRules
+from ottla.cluster.store.kraft import KRaftNode, KRaftStore
 from ottla.errors import KafkaStorageError, OttlaError
 from ottla.storage.directory.checkpoints import CLEAN_SHUTDOWN
 from ottla.storage.directory.directories import LogDirectory
@@ -49,9 +49,14 @@ def make_own_store(
         random_bytes=world.random.randbytes,
         first=first_changes(world.files, home.path, settings),
         limits=log_limits(settings),
-        rules=SnapshotRules(
-            settings.metadata_log_max_record_bytes_between_snapshots, settings.metadata_log_max_snapshot_interval_ms
-        ),
+        rules=snapshot_rules(settings),
+    )
+
+
+def snapshot_rules(settings: BrokerSettings) -> SnapshotRules:
+    """When a snapshot of it is made."""
+    return SnapshotRules(
+        settings.metadata_log_max_record_bytes_between_snapshots, settings.metadata_log_max_snapshot_interval_ms
     )
 
 

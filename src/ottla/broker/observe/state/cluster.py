@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import ottla
 from ottla.broker.observe.counts import ControllerCounts
+from ottla.broker.observe.metric_table import TABLE
 from ottla.broker.observe.state.readings import Readings, in_steps
-from ottla.cluster.model import NO_LEADER
+from ottla.cluster.features import finalized_features
+from ottla.cluster.model import METADATA_VERSION, NO_LEADER
 from ottla.cluster.model import Broker as Member
 
 if TYPE_CHECKING:
@@ -18,6 +20,11 @@ TOPICS_LIMIT: Final = 2_000
 _CONTROLLER: Final = "kafka_controller_kafkacontroller_"
 _STATS: Final = "kafka_controller_controllerstats_"
 _EVENTS: Final = "kafka_controller_controllereventmanager_"
+_RAFT: Final = "kafka_server_raft_metrics_"
+_APPLIED: Final = "kafka_server_broker_metadata_metrics_"
+_LOADER: Final = "kafka_server_metadataloader_"
+_SNAPSHOTS: Final = "kafka_server_snapshotemitter_"
+_OF_THE_LOG: Final = (_RAFT, _APPLIED, _LOADER, _SNAPSHOTS)
 _COUNTS: Final = (
     "activecontrollercount",
     "activebrokercount",
@@ -30,7 +37,8 @@ _COUNTS: Final = (
 )
 
 
-def read_cluster(broker: Broker, out: Readings) -> Iterator[None]:
+def read_cluster(broker: Broker, out: Readings, wall_ms: int) -> Iterator[None]:
+    _read_metadata_log(broker, out, wall_ms)
     counts = dict.fromkeys(_COUNTS, 0)
     out.none("kminion_kafka_broker_info", "kminion_kafka_topic_info", "kminion_kafka_cluster_info")
     if broker.image.controller_id == broker.id:
@@ -39,6 +47,36 @@ def read_cluster(broker: Broker, out: Readings) -> Iterator[None]:
         yield from _read_topics(broker, out, counts)
     out.put_all(_CONTROLLER, counts)
     _read_controller(broker, out)
+
+
+def _read_metadata_log(broker: Broker, out: Readings, wall_ms: int) -> None:
+    out.none(*(name for name in TABLE if name.startswith(_OF_THE_LOG)))
+    state = broker.link.log_state()
+    if state is None:
+        return
+    raft = {
+        "current_leader": state.leader_id,
+        "current_epoch": state.epoch,
+        "current_vote": state.voted_id,
+        "high_watermark": state.high_watermark,
+        "log_end_offset": state.end_offset,
+        "log_end_epoch": state.end_epoch,
+        "number_of_voters": state.voters,
+    }
+    applied = {
+        "last_applied_record_offset": state.applied_offset,
+        "last_applied_record_timestamp": state.applied_timestamp_ms,
+        "last_applied_record_lag_ms": max(wall_ms - state.applied_timestamp_ms, 0),
+    }
+    written_ms = state.snapshot_written_ms
+    out.put_all(_RAFT, raft)
+    out.put_all(_APPLIED, applied)
+    out.put(f"{_LOADER}currentcontrollerid", broker.image.controller_id)
+    out.put(f"{_LOADER}currentmetadataversion", broker.image.feature(METADATA_VERSION))
+    for name, level in finalized_features(broker.image).items():
+        out.put(f"{_LOADER}finalizedlevel", level, name)
+    out.put(f"{_SNAPSHOTS}latestsnapshotgeneratedbytes", state.snapshot_bytes)
+    out.put(f"{_SNAPSHOTS}latestsnapshotgeneratedagems", 0 if written_ms is None else max(wall_ms - written_ms, 0))
 
 
 def _read_members(broker: Broker, out: Readings, counts: dict[str, int]) -> None:

@@ -10,11 +10,11 @@ from random import Random
 import pytest
 from tests.unit.cluster.raft.quorum import CLUSTER, NODES, Quorum
 
-from ottla.broker.cluster.kraft.log_following import LogFollowing, SnapshotRules
+from ottla.broker.cluster.kraft.log_following import LogFollowing
 from ottla.cluster.metadata_log.batches import data_batch
 from ottla.cluster.metadata_log.loader import MetadataLoader
 from ottla.cluster.model import ALL_BROKERS
-from ottla.cluster.raft.log import LogLimits, MetadataLog
+from ottla.cluster.raft.log import LogLimits, MetadataLog, SnapshotRules
 from ottla.cluster.raft.observer import Identity, Observer, Patience, Question
 from ottla.errors import InconsistentClusterId, NotConnected
 from ottla.protocol.messages.fetch import FetchResponse
@@ -23,7 +23,7 @@ from ottla.testing.files import MemoryFiles
 
 DATA = Path("/data")
 TURNS = 40
-NEVER = SnapshotRules(bytes_between=1 << 40, interval_ms=0, delete_delay_ms=1_000)
+NEVER = SnapshotRules(bytes_between=1 << 40, interval_ms=0)
 
 
 class Node:
@@ -38,7 +38,7 @@ class Node:
         self.ended: list[Exception] = []
         self.is_reachable = True
         self.shown: list[tuple[int, object]] = []
-        log = MetadataLog.open(self.files, DATA, now_ms=0, limits=LogLimits(retention_bytes=1))
+        log = MetadataLog.open(self.files, DATA, now_ms=0, limits=LogLimits(retention_bytes=1, delete_delay_ms=1_000))
         self.observer = Observer(
             self.files, log, Identity(CLUSTER, 11, b"d" * 16), list(NODES.values()), Patience(), self.clock.now_ms()
         )
@@ -167,7 +167,7 @@ def test_a_snapshot_that_takes_the_place_of_the_log_is_shown_as_anything(quorum:
 
 def test_snapshots_are_made_after_so_many_bytes_and_the_next_start_begins_with_the_newest(quorum: Quorum) -> None:
     async def work() -> None:
-        rules = SnapshotRules(bytes_between=200, interval_ms=0, delete_delay_ms=1_000)
+        rules = SnapshotRules(bytes_between=200, interval_ms=0)
         node = Node(quorum, rules)
         node.following.start()
         for _ in range(30):
