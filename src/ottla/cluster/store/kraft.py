@@ -227,7 +227,10 @@ class KRaftStore:
         """This node alone, as `kafka-storage format --standalone` says it."""
         if self._node.voters_are_settings:
             return Voters()
-        endpoints = [VoterEndpoint(name=each.listener, host=each.host, port=each.port) for each in self._node.endpoints]
+        endpoints = [
+            VoterEndpoint(name=endpoint.listener, host=endpoint.host, port=endpoint.port)
+            for endpoint in self._node.endpoints
+        ]
         levels = KRaftVersionFeature(
             min_supported_version=KRAFT_RANGE.min_level, max_supported_version=KRAFT_RANGE.max_level
         )

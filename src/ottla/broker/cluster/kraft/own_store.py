@@ -73,8 +73,13 @@ def log_limits(settings: BrokerSettings) -> LogLimits:
 def controller_endpoints(settings: BrokerSettings) -> tuple[Endpoint, ...]:
     """Where this node says that it is a controller."""
     found = tuple(
-        Endpoint(each.name, socket.getfqdn() if each.is_any_interface else each.host, each.port, each.protocol)
-        for each in settings.controller_endpoints
+        Endpoint(
+            endpoint.name,
+            socket.getfqdn() if endpoint.is_any_interface else endpoint.host,
+            endpoint.port,
+            endpoint.protocol,
+        )
+        for endpoint in settings.controller_endpoints
     )
     return found or (CONTROLLER,)
 
@@ -89,7 +94,7 @@ def refuse_foreign_logs(files: Files, directories: Sequence[Path], metadata: Pat
                 "with a client (ottla consume, ottla produce, or MirrorMaker)"
             )
     if not has_quorum_log(files, metadata):
-        refuse_unknown_logs(files, [metadata, *(each for each in directories if each != metadata)])
+        refuse_unknown_logs(files, [metadata, *(directory for directory in directories if directory != metadata)])
 
 
 def first_changes(files: Files, directory: Path, settings: BrokerSettings) -> list[Change]:
