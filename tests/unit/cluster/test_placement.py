@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cluster.changes import RegisterBroker, apply_all
+from ottla.cluster.changes import CreateTopic, RegisterBroker, apply_all
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, Broker
-from ottla.cluster.placement import default_directory, new_partition, place
+from ottla.cluster.model import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, Broker, Partition, Topic
+from ottla.cluster.placement import default_directory, moved_replicas, new_partition, place
 from ottla.errors import InvalidReplicationFactor
 from ottla.values import uuid_to_text
 
@@ -103,3 +103,17 @@ def test_a_broker_that_shuts_down_gets_no_leadership() -> None:
     assert partition is not None
     assert (partition.leader, partition.isr) == (2, (2,))
     assert new_partition(image, (1,)) is None
+
+
+def test_the_directory_of_ones_own_replica_is_told_where_it_is_another() -> None:
+    here, there = b"h" * 16, b"t" * 16
+    partitions = (
+        Partition((1, 2), (1, 2), 1, directories=(there, UNASSIGNED_DIRECTORY)),
+        Partition((2, 1), (2, 1), 2, directories=(here, there)),
+        Partition((1,), (1,), 1),
+    )
+    image = apply_all(ClusterImage("c"), [CreateTopic(Topic("t", b"i" * 16, partitions))])
+    moved = {change.index: change.partition for change in moved_replicas(image, 2, lambda name: here)}
+    assert {index: partition.directories for index, partition in moved.items()} == {0: (there, here)}
+    assert moved[0].partition_epoch == 1
+    assert not list(moved_replicas(image, 2, lambda name: None)), "nobody knows"

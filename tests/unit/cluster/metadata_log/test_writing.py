@@ -6,6 +6,7 @@ import pytest
 from tests.unit.cluster.metadata_log.values import CLUSTER
 
 from ottla.cluster.changes import (
+    AlterConfig,
     Change,
     ChangePartition,
     CreateAcl,
@@ -26,7 +27,9 @@ from ottla.cluster.model import (
     AclEntry,
     AclPattern,
     Broker,
+    ConfigResource,
     Partition,
+    ResourceType,
     StoredKey,
     Topic,
 )
@@ -113,6 +116,16 @@ def test_changes_build_on_each_other() -> None:
     again = replace(elected, leader_epoch=2, partition_epoch=2)
     changes = [CreateTopic(TOPIC), ChangePartition(TOPIC.id, 0, elected), ChangePartition(TOPIC.id, 0, again)]
     assert len(list(records_for(changes, at_level(30)))) == 4
+
+
+def test_settings_of_a_new_topic_come_before_its_partitions_as_kafka_writes_them() -> None:
+    setting = AlterConfig(ConfigResource(ResourceType.TOPIC, TOPIC.name), (("retention.ms", "1"),))
+    other = AlterConfig(ConfigResource(ResourceType.BROKER, ""), (("retention.ms", "2"),))
+    kinds = [
+        type(written.record).__name__ for written in records_for([CreateTopic(TOPIC), setting, other], at_level(30))
+    ]
+    partitions = ["PartitionRecord"] * len(TOPIC.partitions)
+    assert kinds == ["TopicRecord", "ConfigRecord", *partitions, "ConfigRecord"]
 
 
 def test_what_has_no_record_is_refused_or_said_elsewhere() -> None:

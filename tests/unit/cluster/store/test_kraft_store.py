@@ -278,6 +278,38 @@ def test_a_commit_of_many_records_is_a_transaction_and_one_left_open_is_aborted(
     assert open_store(files).load().topic("many") is None
 
 
+def test_a_commit_of_many_records_that_the_disk_has_no_room_for_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kraft, "RECORDS_PER_BATCH", 3)
+    files = MemoryFiles()
+    store = open_store(files)
+    before, end = content(store.load()), store.quorum.next_offset
+    many = CreateTopic(Topic("many", b"m" * 16, (Partition((1,), (1,), 1),) * 9))
+    files.fill(400)  # for the beginning of the transaction and a batch of it
+    with pytest.raises(DiskFull):
+        store.commit([many])
+    assert store.quorum.next_offset == end
+    files.mend()
+    assert content(store.load()) == before
+    assert store.commit([many]).topic("many") is not None
+    store.close()
+    assert len(open_store(files).load().topics_by_name["many"].partitions) == 9
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_read_after_a_failed_sync_is_still_there_after_a_power_cut(seed: int) -> None:
+    files = MemoryFiles(seed=seed)
+    store = open_store(files)
+    store.load()
+    files.fail(lambda operation: operation.kind == "sync")
+    with pytest.raises(StoreFailed):
+        store.commit([SetFeature("share.version", 1)])
+    files.kill()  # the process alone: the kernel shows what it never wrote
+    files.mend()
+    shown = content(open_store(files).load())
+    files.crash()
+    assert content(open_store(files).load()) == shown
+
+
 def test_partitions_that_change_again_and_again_are_told_in_one_commit() -> None:
     store = open_store(MemoryFiles())
     topic = store.commit([CreateTopic(Topic("t", b"t" * 16, (Partition((1,), (1,), 1),) * 3))]).topic("t")
