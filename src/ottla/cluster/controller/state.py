@@ -87,7 +87,7 @@ class Decided(NamedTuple):
 
 def is_deletion_asked(image: ClusterImage, topic: str) -> bool:
     """Whether there is a note that the topic is to go."""
-    return deletion_asked(topic) in image.stored_values
+    return bool(image.stored_values) and deletion_asked(topic) in image.stored_values
 
 
 def is_being_deleted(image: ClusterImage, topic: str) -> bool:
