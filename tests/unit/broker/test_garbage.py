@@ -21,6 +21,7 @@ ROOMS = ("ottla.broker.", "ottla.storage.", "ottla.net.", "ottla.cluster.")
 
 @pytest.fixture
 def no_search() -> Iterator[None]:
+    gc.unfreeze()  # brokers of other tests in this process froze what they had, and are gone
     gc.collect()
     gc.disable()
     yield

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from ottla.light_dataclasses import dataclass
 from ottla.spark.pipelines.graph import Graph
@@ -44,12 +45,20 @@ class SourcePosition:
         return {each: at for each, at in self.position.items() if at < self.ends.get(each, at)}
 
 
+PATIENCE: Final = {
+    "kafka.request.timeout.ms": "10000",
+    "kafka.default.api.timeout.ms": "10000",
+    "fetchOffset.numRetries": "0",
+}
+"""Somebody waits for the answer: a cluster that is away is said soon. What the pipeline itself says is stronger."""
+
+
 def positions_of(plan: Plan, graph: Graph, storage: Storage) -> Iterator[SourcePosition]:
     """Every flow in every source that leads to it."""
     for source, read in topic_reads(plan):
         if not read.stream:
             continue
-        options = SourceOptions.parse(read.options, streaming=True)
+        options = SourceOptions.parse({**PATIENCE, **read.options}, streaming=True)
         places = TopicPositions(options)
         try:
             listed = begin_with(options, places)
