@@ -353,7 +353,10 @@ class KRaftStore:
         return self._rules.is_due(self._bytes_since, self._now_ms() - self._snapshot_ms)
 
     def upkeep(self) -> Iterator[None]:
-        """Write a snapshot, and let go of what is too old, in steps; commits wait meanwhile."""
+        """Write a snapshot, and let go of what is too old, in steps; commits wait meanwhile. Nothing is done when one
+        was written since this was begun: every commit that finds it due may begin it."""
+        if not self.upkeep_is_due:
+            return
         position, image = self._position, self._image
         values = (record.encode() for record in snapshot_records(image))
         try:

@@ -387,6 +387,18 @@ def test_a_snapshot_is_made_when_the_log_has_grown_and_takes_the_place_of_what_w
     assert content(open_store(files).load()) == after
 
 
+def test_a_snapshot_that_was_begun_twice_is_written_once() -> None:
+    store = open_store(MemoryFiles(), rules=SnapshotRules(bytes_between=500))
+    fill(store, 30)
+    first, second = store.upkeep(), store.upkeep()
+    for _ in first:
+        pass
+    fill(store, 1)
+    for _ in second:
+        pass
+    assert len(store.quorum.log.snapshots) == 1
+
+
 def test_what_is_old_is_put_together_too() -> None:
     clock = Clock()
     store = open_store(MemoryFiles(), clock=clock)
