@@ -23,25 +23,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from ottla.cluster.changes import (
     Change,
-    CreateAcl,
     RegisterBroker,
     RegisterController,
     UnregisterBroker,
-    apply_all,
 )
 from ottla.cluster.features import KRAFT_RANGE
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.metadata_log.levels import TRANSACTIONS_SINCE
+from ottla.cluster.metadata_log.batch_plans import BatchPlan, plan_of, planned
 from ottla.cluster.metadata_log.loader import MetadataLoader, Position
-from ottla.cluster.metadata_log.reading import Replay
-from ottla.cluster.metadata_log.writing import VersionedRecord, records_for, snapshot_records
-from ottla.cluster.model import METADATA_VERSION, Broker, ControllerNode, Endpoint, FeatureRange
+from ottla.cluster.metadata_log.writing import VersionedRecord, snapshot_records
+from ottla.cluster.model import Broker, ControllerNode, Endpoint, FeatureRange
+from ottla.cluster.quorum_controller.activation import abort_records, first_records
 from ottla.cluster.raft.log import LogLimits, LogState, SnapshotRules
 from ottla.cluster.raft.snapshots import RECORD_OVERHEAD_BYTES, Voters
 from ottla.cluster.raft.solo import LocalNode, QuorumOfOne
@@ -58,17 +56,8 @@ from ottla.errors import DiskFull, KafkaStorageError, StorageExhausted
 from ottla.light_dataclasses import dataclass, replace
 from ottla.protocol.metadata_log.control import KRaftVersionFeature, VoterEndpoint, VoterNode, VotersRecord
 from ottla.protocol.metadata_log.topics import RemoveTopicRecord
-from ottla.protocol.metadata_log.transactions import (
-    AbortTransactionRecord,
-    BeginTransactionRecord,
-    EndTransactionRecord,
-)
 from ottla.storage.files import Files
 from ottla.values import random_uuid
-
-RECORDS_PER_BATCH: Final = 10_000
-BATCH_BYTES: Final = 4 << 20
-BOOTSTRAP_NAME: Final = "Bootstrap records"
 
 log = logging.getLogger(__name__)
 
@@ -91,12 +80,8 @@ RULES: Final = SnapshotRules()
 class PendingChange:
     """A commit that is decided and not yet written. Only `write` may run in another thread."""
 
-    def __init__(
-        self, store: KRaftStore, image: ClusterImage, changes: Sequence[Change], batches: Sequence[Sequence[bytes]]
-    ) -> None:
-        self.image = image
-        self.changes = changes
-        self.batches = batches
+    def __init__(self, store: KRaftStore, plan: BatchPlan) -> None:
+        self.image, self.changes, self.batches = plan.image, plan.changes, plan.batches
         self._store = store
 
     def write(self) -> None:
@@ -213,11 +198,8 @@ class KRaftStore:
         )
         self._position = loader.position
         if loader.in_transaction:
-            self._append_records(
-                [[VersionedRecord(AbortTransactionRecord(reason="the controller that began it stopped"))]]
-            )
-        if not self._image.feature(METADATA_VERSION):  # also when a crash came before all of them were there
-            self._append_first()
+            self._append((), abort_records("the controller that began it stopped"))
+        self._append(self._first, first_records(self._image, self._first))
         controller = ControllerNode(
             self._node.id, random_uuid(self._random_bytes), self._node.endpoints, self._node.features
         )
@@ -239,21 +221,12 @@ class KRaftStore:
         )
         return Voters(KRAFT_RANGE.max_level, VotersRecord(voters=[voter]))
 
-    def _append_first(self) -> None:
-        """What a new cluster begins with, all of it or nothing."""
-        nothing_yet = self._image
-        records = list(records_for(self._first, nothing_yet))
-        if _fold(nothing_yet, records, 0).feature(METADATA_VERSION) >= TRANSACTIONS_SINCE:
-            begin = VersionedRecord(BeginTransactionRecord(name=BOOTSTRAP_NAME))
-            records = [begin, *records, VersionedRecord(EndTransactionRecord())]
-        pending = self._pending(nothing_yet, self._first, [records])
-        pending.write()
-        self.finish(pending)
-
-    def _append_records(self, batches: Sequence[Sequence[VersionedRecord]]) -> None:
-        pending = self._pending(self._image, (), batches)
-        pending.write()
-        self.finish(pending)
+    def _append(self, changes: Sequence[Change], records: Sequence[VersionedRecord]) -> None:
+        if records:
+            plan = plan_of(self._image, changes, [records], next_offset=self.quorum.next_offset)
+            pending = PendingChange(self, plan)
+            pending.write()
+            self.finish(pending)
 
     # --- committing ---------------------------------------------------------------------------------------------------
 
@@ -268,25 +241,8 @@ class KRaftStore:
         self._refuse_after_failure()
         if expected is not None and expected != image.change_number:
             raise StaleImage(f"expected change number {expected}, but it is {image.change_number}")
-        changes = self._with_ids(changes, image)
-        return self._pending(image, changes, _in_batches(list(records_for(changes, image))))
-
-    def _with_ids(self, changes: Iterable[Change], image: ClusterImage) -> tuple[Change, ...]:
-        """The log removes access rules by ids, so they get one here; one that holds already is not said twice."""
-        return tuple(
-            replace(change, id=random_uuid(self._random_bytes)) if isinstance(change, CreateAcl) else change
-            for change in changes
-            if not (isinstance(change, CreateAcl) and change.binding in image.acl_ids)
-        )
-
-    def _pending(
-        self, image: ClusterImage, changes: Sequence[Change], batches: Sequence[Sequence[VersionedRecord]]
-    ) -> PendingChange:
-        records = [record for batch in batches for record in batch]
-        if not records:
-            return PendingChange(self, image, changes, ())
-        after = _fold(image, records, self.quorum.next_offset + len(records) - 1)
-        return PendingChange(self, after, changes, [[record.encode() for record in batch] for batch in batches])
+        plan = planned(image, changes, next_offset=self.quorum.next_offset, random_bytes=self._random_bytes)
+        return PendingChange(self, plan)
 
     def finish(self, pending: PendingChange) -> ClusterImage:
         """The commit is written: make it true."""
@@ -378,26 +334,3 @@ class KRaftStore:
             quorum.close(is_clean=is_clean and self._failure is None)
         except KafkaStorageError as error:
             log.warning("the metadata log is not closed in order, and will be read to its end: %s", error)
-
-
-def _fold(image: ClusterImage, records: Iterable[VersionedRecord], last_offset: int) -> ClusterImage:
-    """The image as any reader of the log will have it."""
-    replay = Replay(image)
-    for record in records:
-        if not isinstance(record.record, _FRAMES):
-            replay.add(record.record)
-    return replace(apply_all(image, replay.changes()), change_number=last_offset)
-
-
-_FRAMES: Final = (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
-
-
-def _in_batches(records: Sequence[VersionedRecord]) -> list[Sequence[VersionedRecord]]:
-    """One batch; where there is too much for one, several in a transaction."""
-    if len(records) <= RECORDS_PER_BATCH:
-        return [records] if records else []
-    pieces: list[Sequence[VersionedRecord]] = [
-        records[first : first + RECORDS_PER_BATCH] for first in range(0, len(records), RECORDS_PER_BATCH)
-    ]
-    begin = VersionedRecord(BeginTransactionRecord(name="a change of many records"))
-    return [[begin], *pieces, [VersionedRecord(EndTransactionRecord())]]

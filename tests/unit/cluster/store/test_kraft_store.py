@@ -19,6 +19,7 @@ from ottla.cluster.changes import (
     SetFeature,
 )
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.metadata_log import batch_plans
 from ottla.cluster.metadata_log.loader import MetadataLoader
 from ottla.cluster.model import (
     AclBinding,
@@ -42,7 +43,6 @@ from ottla.cluster.raft.log import (
 from ottla.cluster.raft.quorum_state import DamagedQuorumState, QuorumState, read_quorum_state, write_quorum_state
 from ottla.cluster.raft.snapshots import DamagedSnapshot
 from ottla.cluster.raft.solo import LocalNode, OtherVoters
-from ottla.cluster.store import kraft
 from ottla.cluster.store.interface import StaleImage, StoreClosed, StoreFailed
 from ottla.cluster.store.kraft import KRaftNode, KRaftStore
 from ottla.cluster.written import changes_for, write_change
@@ -263,7 +263,7 @@ def test_a_registration_has_the_offset_of_its_record_as_epoch() -> None:
 def test_a_commit_of_many_records_is_a_transaction_and_one_left_open_is_aborted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kraft, "RECORDS_PER_BATCH", 3)
+    monkeypatch.setattr(batch_plans, "RECORDS_PER_BATCH", 3)
     files = MemoryFiles()
     store = open_store(files)
     many = CreateTopic(Topic("many", b"m" * 16, (Partition((1,), (1,), 1),) * 9))
@@ -279,7 +279,7 @@ def test_a_commit_of_many_records_is_a_transaction_and_one_left_open_is_aborted(
 
 
 def test_a_commit_of_many_records_that_the_disk_has_no_room_for_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kraft, "RECORDS_PER_BATCH", 3)
+    monkeypatch.setattr(batch_plans, "RECORDS_PER_BATCH", 3)
     files = MemoryFiles()
     store = open_store(files)
     before, end = content(store.load()), store.quorum.next_offset
