@@ -47,9 +47,10 @@ class BrokerCounts:
 class ControllerCounts:
     """Of a broker while it is controller, since its start."""
 
-    __slots__ = ("elections", "events", "unclean_elections")
+    __slots__ = ("elections", "events", "queued", "unclean_elections")
 
     def __init__(self) -> None:
         self.elections = Times()
         self.events = Times()
+        self.queued = Times()  # how long events waited for their turn
         self.unclean_elections = 0

@@ -93,11 +93,8 @@ class BrokerSessions:
 
     def next_check_ms(self, image: ClusterImage, now_ms: float) -> float:
         """When the next broker may have been silent for too long."""
-        due = [
-            self.of(image, broker.id).last_contact_ms or now_ms
-            for broker in image.brokers.values()
-            if not broker.fenced
-        ]
+        heard = [self.of(image, broker.id).last_contact_ms for broker in image.brokers.values() if not broker.fenced]
+        due = [now_ms - self.timeout_ms if last_ms is None else last_ms for last_ms in heard]
         return min(due, default=now_ms) + self.timeout_ms
 
     def lowest_active_offset(self, image: ClusterImage) -> int | None:

@@ -1,0 +1,1 @@
+"""A controller of a metadata log, for the brokers of a cluster."""
