@@ -32,8 +32,9 @@ from bench.walk.processes import TICKS_PER_S
 
 import ottla
 from ottla.light_dataclasses import replace
+from ottla.spark.formats.quick_json import QUICK_JSON
 from ottla.spark.pipelines.frames import flow_frame, view_frame
-from ottla.spark.pipelines.operations import Flow, Read, Target, View
+from ottla.spark.pipelines.operations import Flow, Read, Select, Target, View
 from ottla.spark.pipelines.plan import Plan
 from ottla.spark.pipelines.running import load
 
@@ -215,17 +216,20 @@ def _plan(both: Both, side: str, topic: str, per_batch: int) -> Plan:
 
 def theirs(plan: Plan) -> Plan:
     """The same plan for Spark's own connector."""
-    views = tuple(replace(view, beginning=_their_read(view)) for view in plan.views)
+    views = tuple(map(_their_view, plan.views))
     flows = tuple(replace(flow, target=_their_target(flow)) for flow in plan.flows)
     return replace(plan, views=views, flows=flows)
 
 
-def _their_read(view: View) -> Any:
+def _their_view(view: View) -> View:
     begin = view.beginning
     if not isinstance(begin, Read) or begin.format != OURS:
-        return begin
+        return view
     options = {THEIR_OPTIONS.get(name, name): value for name, value in begin.options.items()}
-    return replace(begin, format=THEIRS, options=options)
+    quick = options.pop(QUICK_JSON, None)
+    before = (Select(("*", f"CAST(NULL AS STRUCT<{quick}>) AS {QUICK_JSON}")),) if quick is not None else ()
+    begin = replace(begin, format=THEIRS, options=options)
+    return replace(view, beginning=begin, operations=(*before, *view.operations))
 
 
 def _their_target(flow: Flow) -> Target:

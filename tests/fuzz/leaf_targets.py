@@ -8,6 +8,7 @@ read or write of one byte too many ends the process.
 from __future__ import annotations
 
 import importlib
+import itertools
 from array import array
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +30,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from ottla.records import checks, columns, compaction
+from ottla.records import checks, columns, compaction, json_columns
 
 VERSIONS = range(3, 14)
 TOPIC, TOPIC_ID = "orders", bytes(range(16))
@@ -153,6 +154,23 @@ def clean(twin: Any, data: bytes) -> Any:
     return indexed, twin.filter_batches(table, rules, data, 0)
 
 
+def read_json(twin: Any, data: bytes) -> Any:
+    """Lines as texts of objects."""
+    fields = [json_columns.JsonField(kind.name, kind) for kind in json_columns.JsonKind if kind < 10]
+    inner = json_columns.JsonField("LIST", json_columns.JsonKind.LIST, (fields[7],))
+    fields += [inner, json_columns.JsonField("STRUCT", json_columns.JsonKind.STRUCT, (*fields, inner))]
+    lines = data.split(b"\n")
+    ends = array("i", itertools.accumulate(map(len, lines), initial=0))
+    return twin.JsonColumns(fields).read(len(lines), ends.tobytes(), b"".join(lines))
+
+
+def json_texts() -> list[bytes]:
+    return [
+        b'{"INT64":1,"STRING":"a\\u00e9\\n","TIMESTAMP":"2026-11-19T08:00:00.5+02:00","BOOLEAN":true,"OTHER":null}',
+        b'{"LIST":["x",null],"STRUCT":{"DOUBLE":-1.5e3,"DATE":"2024-02-29"},"x":[{"y":1}]}\nno\n{ "INT8" : 1 }',
+    ]
+
+
 def counted_batches() -> list[bytes]:
     """A first byte that says how many records there are, and a batch."""
     return [b"\x05" + each for each in batches()[:1]]
@@ -184,5 +202,6 @@ def leaf_targets() -> list[Target]:
             leaf_of("ottla.client.producer.batches._append"),
         ),
         same("records to append", counted_batches, refusable(check_batch), checks, leaf_of("ottla.records._checks")),
+        same("objects of JSON", json_texts, read_json, json_columns, leaf_of("ottla.records._json_columns")),
         same("compaction", batches, refusable(clean), compaction, leaf_of("ottla.records._compaction")),
     ]

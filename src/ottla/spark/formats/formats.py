@@ -29,6 +29,7 @@ from ottla.errors import OttlaError
 from ottla.light_tuples import NamedTuple
 from ottla.schemas.framing import FRAME_BYTES
 from ottla.spark.formats.ddl import as_nullable, parse_schema
+from ottla.spark.formats.quick_json import QUICK_JSON, QuickJson
 from ottla.spark.option_table import InvalidOption
 from ottla.spark.running.arrow_types import metadata_of
 
@@ -140,7 +141,11 @@ class RowFormats:
         for side in SIDES:
             if side in schema.names and _format(options, side) != "binary":
                 self._decoders[side] = _decoder(options, side, schema.field(side).type)
+        self._quick = QuickJson(schema.field(QUICK_JSON).type) if QUICK_JSON in schema.names else None
         fields = [pa.field(each.name, pa.binary()) if each.name in self._decoders else each for each in schema]
+        if self._quick is not None:
+            fields = [each for each in fields if each.name != QUICK_JSON]
+            fields += [pa.field("value", pa.binary())] if "value" not in schema.names else []
         if self._decoders:
             fields += [_place_field(name) for name in PLACE_COLUMNS if name not in schema.names]
         self.raw_schema = pa.schema(fields)
@@ -148,12 +153,15 @@ class RowFormats:
 
     def decoded(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         """The same rows in their formats."""
-        if not self._decoders:
+        if not self._decoders and self._quick is None:
             return batch
         import pyarrow as pa
 
         columns = []
         for field in self._schema:
+            if self._quick is not None and field.name == QUICK_JSON:
+                columns.append(self._quick.read(batch.column("value")))
+                continue
             column = batch.column(field.name)
             decode = self._decoders.get(field.name)
             if decode is not None:

@@ -27,7 +27,6 @@ RAW_VALUE: Final = "_ottla_value"
 RAW_HEADERS: Final = "_ottla_headers"
 HEADERS_TYPE: Final = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 UNREADABLE: Final = "_ottla_unreadable"
-CORRUPT: Final = "_corrupt_record"
 READABLE: Final = "readable"
 # Where a record of a topic came from; sinks do not write these into JSON.
 ORIGIN: Final = ("_key", "_headers", "_topic", "_partition", "_offset", "_timestamp")

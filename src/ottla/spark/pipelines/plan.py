@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from ottla.light_dataclasses import dataclass
+from ottla.spark.formats.quick_json import QUICK_JSON
 from ottla.spark.pipelines.batches import POSTGRESQL, TOPICS
 from ottla.spark.pipelines.databases import is_postgresql, key_columns
 from ottla.spark.pipelines.dead_letters import dead_letters
@@ -53,7 +54,7 @@ from ottla.spark.pipelines.operations import (
 )
 from ottla.spark.pipelines.python_steps import split_reference
 from ottla.spark.pipelines.sql_names import tables_of
-from ottla.spark.pipelines.topic_columns import columns_of, is_decoded, unreadable_reason
+from ottla.spark.pipelines.topic_columns import columns_of, is_decoded, quick_schema, unreadable_reason
 from ottla.spark.pipelines.topic_formats import option_of, sink_options, source_options
 from ottla.spark.pipelines.topic_records import record_of
 from ottla.spark.pipelines.tracing import TRACEPARENT
@@ -124,8 +125,11 @@ class _Planner:
             return self._checked(name, self._files(source), (), (), rules, source.watermark)
         rules = self._rules_of_topic(name, source)
         keep_headers = _has_headers(source, default=bool(rules.dead) or self._traces(source))
-        columns = columns_of(source, keep_headers=keep_headers, traces=self._pipeline.traces)
-        read = self._topic(source, with_headers=keep_headers or source.headers)
+        quick = quick_schema(source, self._pipeline.spark)
+        columns = columns_of(
+            source, keep_headers=keep_headers, traces=self._pipeline.traces, is_quick=quick is not None
+        )
+        read = self._topic(source, with_headers=keep_headers or source.headers, quick=quick)
         sampled = (Sample(name),) if self._traces(source) else ()
         operations = (*columns.operations, *sampled)
         return self._checked(name, read, operations, columns.internal, rules, source.watermark)
@@ -138,7 +142,7 @@ class _Planner:
         options = {**source.options, "path": self._path(str(source.files))}
         return Read(source.format or "parquet", options, stream=not source.is_static, schema=source.schema)
 
-    def _topic(self, source: Source, *, with_headers: bool) -> Read:
+    def _topic(self, source: Source, *, with_headers: bool, quick: str | None = None) -> Read:
         options = self._topic_options(source.bootstrap)
         if source.topic is not None:
             options["subscribe"] = ",".join(topic.strip() for topic in source.topic.split(","))
@@ -149,6 +153,8 @@ class _Planner:
             options["isolationLevel"] = "read_committed"  # another pipeline's topic has what it aborted and wrote again
         if with_headers:
             options["includeHeaders"] = "true"
+        if quick is not None:
+            options[QUICK_JSON] = quick
         if is_decoded(source):
             options |= source_options(source, self._pipeline, self._directory)
             options["badRecords"] = "fail" if self._bad_records(source) == "fail" else "null"

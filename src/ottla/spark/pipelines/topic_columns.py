@@ -9,9 +9,11 @@
    (it ignores that).
 3. Avro, Protobuf, and JSON whose columns a registry knows are made by the connector: a value that it cannot read comes
    as NULL. JSON of a registry with columns of our choice is JSON behind the five bytes that name its schema.
-4. Of a topic that is a table only the last record of each key is read, before anything else: what it replaced may have
+4. What is plain JSON the connector reads at once, as from_json would, and nothing has to be looked for in it: the
+   column quickJson (spark/formats/quick_json.py).
+5. Of a topic that is a table only the last record of each key is read, before anything else: what it replaced may have
    been bad. An envelope's row comes out of it, with _op and _deleted.
-5. The record as it was (bytes of key and value, headers) goes along for dead letters, and no further.
+6. The record as it was (bytes of key and value, headers) goes along for dead letters, and no further.
 
 Whether something stands behind the object: the text is put into an array and into an object, and must be good JSON in
 both. What stands behind it can close one of the two brackets, never both.
@@ -24,9 +26,10 @@ from typing import Final
 
 from ottla.light_dataclasses import dataclass
 from ottla.schemas.framing import FRAME_BYTES
+from ottla.spark.formats.quick_json import CORRUPT_RECORD as CORRUPT
+from ottla.spark.formats.quick_json import QUICK_JSON
 from ottla.spark.pipelines.definition import NEW, Source
 from ottla.spark.pipelines.expectations import (
-    CORRUPT,
     HEADERS_TYPE,
     RAW_HEADERS,
     RAW_KEY,
@@ -38,8 +41,11 @@ from ottla.spark.pipelines.operations import Latest, Operation, Select, Where
 from ottla.spark.pipelines.tracing import CONTEXT, TRACEPARENT
 
 _PARSED: Final = "_ottla_parsed"
+_IS_QUICK: Final = "_ottla_is_quick"
 _ROW: Final = "_ottla_after"
 MORE: Final = "_more"
+_OTHER_TIMES: Final = {"spark.sql.timestampType", "spark.sql.legacy.timeParserPolicy"}
+"""Settings with which Spark reads times in another way."""
 _CORRUPT_OPTION: Final = f"map('columnNameOfCorruptRecord', '{CORRUPT}')"
 _IN_OBJECT: Final = '{"v":'
 _IN_ARRAY: Final = '{"v":['
@@ -64,20 +70,39 @@ def is_decoded(source: Source) -> bool:
     return source.format in ("avro", "protobuf") or (source.format == "json_schema" and source.schema is None)
 
 
-def columns_of(source: Source, *, keep_headers: bool, traces: bool = False) -> TopicColumns:
-    """The columns of a topic; with `keep_headers` the connector has been asked for headers, and they are kept."""
+def quick_schema(source: Source, settings: Mapping[str, str]) -> str | None:
+    """What the connector is asked to read at once (its option quickJson), because from_json would read it in the same
+    way; None for nothing."""
+    if source.format != "json" or source.envelope is not None or source.table or _OTHER_TIMES & settings.keys():
+        return None
+    from ottla.spark.formats.ddl import UnreadableSchema
+    from ottla.spark.formats.quick_json import quick_type
+
+    schema = f"{source.schema}, {CORRUPT} STRING"
+    try:
+        quick_type(schema)
+    except UnreadableSchema:  # Spark knows more types than we do
+        return None
+    return schema
+
+
+def columns_of(source: Source, *, keep_headers: bool, traces: bool = False, is_quick: bool = False) -> TopicColumns:
+    """The columns of a topic; with `keep_headers` the connector has been asked for headers, and they are kept, with
+    `is_quick` for what it can read at once."""
     beside = _beside(source, keep_headers)
     if traces:
         context = CONTEXT if keep_headers else "NULL"
         beside.append(f"CAST({context} AS STRING) AS {TRACEPARENT}")
     names = tuple(column.rpartition(" ")[2] for column in beside)
     raw = (RAW_KEY, RAW_VALUE, RAW_HEADERS)
-    why = unreadable_reason(source)
+    why = unreadable_reason(source, is_quick=is_quick)
     reason = () if why is None else (f"{why} AS {UNREADABLE}",)
     for_us = raw if why is None else (*raw, UNREADABLE)
     before = _latest(source)
     if is_decoded(source) or source.format in ("json", "json_schema"):
-        parsed = Select((f"{_parsed(source)} AS {_PARSED}", *beside))
+        quick = (f"{QUICK_JSON} IS NOT NULL AS {_IS_QUICK}",) if is_quick else ()
+        whole = f"coalesce({QUICK_JSON}, {_parsed(source)})" if is_quick else _parsed(source)
+        parsed = Select((f"{whole} AS {_PARSED}", *quick, *beside))
         if source.envelope is not None:
             return TopicColumns((*before, parsed, *_unwrapped(source, names, reason)), for_us)
         internal = for_us if is_decoded(source) else (*for_us, CORRUPT)
@@ -148,12 +173,13 @@ def _beside(source: Source, keep_headers: bool) -> list[str]:
     return [*beside, f"key AS {RAW_KEY}", f"{raw} AS {RAW_VALUE}", f"{own_headers} AS {RAW_HEADERS}"]
 
 
-def unreadable_reason(source: Source) -> str | None:
+def unreadable_reason(source: Source, *, is_quick: bool = False) -> str | None:
     """SQL for the reason why a value is not of its format, NULL when it is; None when every value is."""
     cases = _reasons(source)
     if not cases:
         return None
-    return f"CASE {' '.join(f'WHEN {condition} THEN {quoted(why)}' for condition, why in cases.items())} END"
+    passed = f"WHEN {_IS_QUICK} THEN NULL " if is_quick else ""
+    return f"CASE {passed}{' '.join(f'WHEN {condition} THEN {quoted(why)}' for condition, why in cases.items())} END"
 
 
 def _reasons(source: Source) -> Mapping[str, str]:

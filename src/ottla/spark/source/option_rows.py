@@ -277,6 +277,14 @@ KEY_SCHEMA = Option(
 VALUE_SCHEMA = Option("valueSchema", text, None, READ, "The same for values; avro and protobuf may name a file too.")
 KEY_MESSAGE = Option("keyMessage", text, None, READ, "Which message keys are, for protobuf; without it the first one.")
 VALUE_MESSAGE = Option("valueMessage", text, None, READ, "The same for values.")
+QUICK_JSON = Option(
+    "quickJson",
+    text,
+    None,
+    READ,
+    "A schema of JSON objects; adds the column `quickJson`: what can be read at once as `from_json` reads it, NULL for "
+    "the rest. `coalesce(quickJson, from_json(...))` is `from_json`, but faster.",
+)
 SCHEMA_REGISTRY_URL = Option(
     "schemaRegistryUrl",
     text,

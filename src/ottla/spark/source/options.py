@@ -87,6 +87,7 @@ class SourceOptions:
     value_schema: str | None = None
     key_message: str | None = None
     value_message: str | None = None
+    quick_json: str | None = None
     schema_registry_url: str | None = field(default=None, repr=False)
     bad_records: str = "fail"
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -131,6 +132,7 @@ class SourceOptions:
             value_schema=values.get(table.VALUE_SCHEMA),
             key_message=values.get(table.KEY_MESSAGE),
             value_message=values.get(table.VALUE_MESSAGE),
+            quick_json=values.get(table.QUICK_JSON),
             schema_registry_url=values.get(table.SCHEMA_REGISTRY_URL),
             bad_records=values.required(table.BAD_RECORDS),
             kafka=kafka,

@@ -8,6 +8,7 @@
     timestamp      timestamp
     timestampType  int: 0 is the time of creation, 1 that of the append
     headers        array<struct<key string, value binary>>, with includeHeaders; NULL where a record has none
+    quickJson      struct of the columns of quickJson, with that option (formats/quick_json.py)
 
 1. Every column may be NULL, as Spark declares it; only key, value and headers are.
 2. Spark checks the Arrow schema of a batch word for word against its own (order, names, nullability, units), so it is
@@ -33,6 +34,7 @@ from pyspark.sql.types import (
 
 from ottla.errors import OttlaError
 from ottla.spark.formats.formats import as_planned, column_field
+from ottla.spark.formats.quick_json import quick_field
 from ottla.spark.running.arrow_types import as_arrow
 
 if TYPE_CHECKING:
@@ -63,6 +65,8 @@ def row_schema(options: SourceOptions) -> StructType:
     ]
     if options.include_headers:
         fields.append(StructField("headers", HEADERS_TYPE))
+    if options.quick_json is not None:
+        fields.append(quick_field(options.quick_json))
     return StructType(fields)
 
 

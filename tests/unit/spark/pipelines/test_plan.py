@@ -249,6 +249,35 @@ def test_a_registry_is_the_pipelines_or_the_sources_own():
     assert options["a"]["valueMessage"] == "Click"
 
 
+def test_plain_json_is_read_by_the_connector_and_the_rest_by_from_json():
+    plan = planned(sources={"c": Source(topic="c", format="json", schema="user STRING")})
+    columns = view(plan, "c__checked").operations[0]
+    assert view(plan, "c__checked").beginning.options["quickJson"] == "user STRING, _corrupt_record STRING"
+    assert columns.expressions[0].startswith("coalesce(quickJson, from_json(CAST(value AS STRING), 'user STRING, ")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        Source(topic="c", format="json", schema="user STRING", envelope="debezium"),
+        Source(topic="c", format="json", schema="user STRING", table=True),
+        Source(topic="c", format="json", schema="user INTERVAL DAY"),
+        Source(topic="c", format="json", schema="user STRING, user INT"),
+        Source(topic="c", format="json_schema", schema="user STRING"),
+        Source(topic="c", format="string"),
+    ],
+)
+def test_what_the_connector_would_read_otherwise_is_left_to_spark(source):
+    plan = planned(sources={"c": source, "d": Source(topic="d")}, sinks={"out": Sink(from_="d", topic="out")})
+    assert not any("quickJson" in str(each) for each in plan.views)
+
+
+def test_settings_that_change_what_times_mean_leave_json_to_spark():
+    source = Source(topic="c", format="json", schema="at TIMESTAMP")
+    for name in ("spark.sql.timestampType", "spark.sql.legacy.timeParserPolicy"):
+        assert "quickJson" not in str(planned(sources={"c": source}, spark={name: "x"}).views)
+
+
 def test_json_of_a_registry_with_columns_of_ours_is_read_behind_its_five_bytes():
     plan = planned(sources={"c": Source(topic="c", format="json_schema", schema="user STRING")})
     columns = view(plan, "c__checked").operations[0]

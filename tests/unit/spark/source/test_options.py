@@ -56,7 +56,7 @@ def test_defaults_are_those_of_the_connector() -> None:
 
 def test_every_option_is_declared_once_with_a_sentence() -> None:
     names = [each.name.lower() for each in SOURCE_OPTIONS]
-    assert len(set(names)) == len(names) == 35
+    assert len(set(names)) == len(names) == 36
     assert all(each.doc.endswith(".") for each in SOURCE_OPTIONS)
 
 
