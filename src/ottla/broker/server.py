@@ -126,7 +126,7 @@ class Server:
 
     async def start(self) -> ServerInfo:
         try:
-            self.info = await self._start()
+            self.info = await self._started()
             # Clients are answered meanwhile; those of a coordinator that is being loaded hear that.
             await self.broker.loads.wait()
         except BaseException:
@@ -148,6 +148,19 @@ class Server:
         self.listeners.acceptor.abort()
         await self.broker.link.vanish()
         await self._stack.aclose()
+
+    async def _started(self) -> ServerInfo:
+        """The start, or what ended a part meanwhile that must live: the rest might wait for it for ever."""
+        starting, failing = asyncio.ensure_future(self._start()), asyncio.ensure_future(self.failed.wait())
+        try:
+            await asyncio.wait((starting, failing), return_when=asyncio.FIRST_COMPLETED)
+            if not starting.done() and self.failure is not None:
+                raise self.failure
+            return await starting
+        finally:
+            starting.cancel()
+            failing.cancel()
+            await asyncio.gather(starting, failing, return_exceptions=True)
 
     async def _start(self) -> ServerInfo:
         return await (self._start_under_controllers() if self.settings.is_under_controllers else self._start_by_store())

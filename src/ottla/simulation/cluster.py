@@ -1,9 +1,11 @@
-"""Real brokers on simulated machines: one of its own, or several that share an ensemble.
+"""Real brokers on simulated machines: one of its own, several that share an ensemble, or some under controllers.
 
     cluster = SimulatedCluster(loop, Random(7), brokers=3)
     cluster.start()
     await cluster.ready()
     cluster.kill(0); cluster.restart(0)
+
+    SimulatedCluster(loop, Random(7), brokers=3, controllers=3)         # their truth is a metadata log
 
 1. A broker is `ottla.broker.server.Server` with the doors of its machine; nothing of it is replaced.
 2. Somebody watches: a broker whose process ended by itself is started again after RESTART_S, as systemd would.
@@ -13,7 +15,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from random import Random
 from typing import Final
@@ -24,12 +26,14 @@ from ottla.broker.server import Server
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.features import first_features
 from ottla.records import RecordStream
-from ottla.simulation.ensemble import Ensemble
+from ottla.simulation.controllers.service import Controllers
+from ottla.simulation.ensemble import HOST, Ensemble
 from ottla.simulation.loop import SimulationLoop
 from ottla.simulation.machine import Machine
 from ottla.simulation.network import SimulatedNetwork, Weather
 from ottla.simulation.rot import Rots
 from ottla.simulation.timeline import Timeline
+from ottla.storage.directory.checkpoints import MetaProperties, write_meta_properties
 from ottla.storage.segment.damage import Damage
 from ottla.testing.files import Keep
 from ottla.values import random_uuid, uuid_to_text
@@ -40,6 +44,8 @@ STOP_LIMIT_S: Final = 60.0
 READ_BYTES: Final = 1 << 20
 PORT: Final = 9092
 SESSION_S: Final = 6.0
+BEATS: Final = 4
+"""Heartbeats of a broker in the time of its session."""
 
 SETTINGS: Final[Mapping[str, object]] = {
     "group.initial.rebalance.delay.ms": 0,
@@ -81,6 +87,7 @@ class SimulatedCluster:
         random: Random,
         *,
         brokers: int,
+        controllers: int = 0,
         settings: Mapping[str, object] | None = None,
         timeline: Timeline | None = None,
         session_s: float = SESSION_S,
@@ -91,23 +98,62 @@ class SimulatedCluster:
         self.random = random
         self.network = SimulatedNetwork(loop, Random(random.getrandbits(64)), weather)
         self.ensemble: Ensemble | None = None
-        if brokers > 1:
+        self.controllers: Controllers | None = None
+        fitting = {name: min(value, brokers) for name, value in COPIED.items()}
+        common = {**SETTINGS, **fitting, **(settings or {})}
+        if controllers:
+            common |= self._make_controllers(controllers, common, session_s)
+        elif brokers > 1:
             cluster_id = uuid_to_text(random_uuid(random.randbytes))
             self.ensemble = Ensemble(self.network, cluster_id, tuple(first_features()))
             self.ensemble.session_timeout_ms = session_s * 1_000
-        fitting = {name: min(value, brokers) for name, value in COPIED.items()}
-        self.seats = {
-            number: self._seat(number, {**SETTINGS, **fitting, **(settings or {})}) for number in range(brokers)
-        }
+        self.seats = {number: self._seat(number, common) for number in range(brokers)}
         self.clients: list[Machine] = []
         self.rots = Rots(self)
         self.deaths: list[str] = []  # processes that ended by themselves, and why
 
+    def _make_controllers(self, count: int, settings: Mapping[str, object], session_s: float) -> Mapping[str, object]:
+        """The controllers, and what brokers must know of them."""
+        self.controllers = Controllers(
+            self.network,
+            Random(self.random.getrandbits(64)),
+            uuid_to_text(random_uuid(self.random.randbytes)),
+            count=count,
+            settings=_settings(tuple(settings.items())),
+            session_s=session_s,
+            timeline=self.timeline,
+        )
+        return {
+            "process.roles": "broker",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": self.controllers.bootstrap_servers,
+            "broker.heartbeat.interval.ms": int(session_s * 1_000 / BEATS),
+            "broker.session.timeout.ms": int(session_s * 1_000),
+        }
+
     def _seat(self, number: int, settings: Mapping[str, object]) -> Seat:
         host = f"10.0.0.{number + 1}"
         machine = Machine(self.loop, self.network, host, Random(self.random.getrandbits(64)))
-        own = {"broker.id": number, "listeners": f"PLAINTEXT://{host}:{PORT}"}
-        return Seat(machine, _settings(tuple({**settings, **own}.items())))
+        id_name = "broker.id" if self.controllers is None else "node.id"
+        own = {id_name: number, "listeners": f"PLAINTEXT://{host}:{PORT}"}
+        seat = Seat(machine, _settings(tuple({**settings, **own}.items())))
+        if self.controllers is not None:
+            self._format(seat, number, self.controllers.quorum.cluster_id)
+        return seat
+
+    def _format(self, seat: Seat, number: int, cluster_id: str) -> None:
+        """What kafka-storage format writes."""
+        files = seat.machine.disk.mount()
+        for path in seat.settings.data_directories:
+            files.make_directory(path)
+            files.sync_directory(path.parent)
+            directory_id = random_uuid(self.random.randbytes)
+            write_meta_properties(files, path, MetaProperties(1, cluster_id, number, directory_id))
+
+    @property
+    def truth_hosts(self) -> Sequence[str]:
+        """The machines that keep the cluster's truth; none where brokers keep it themselves."""
+        return [HOST] if self.controllers is None else self.controllers.hosts
 
     @property
     def bootstrap_servers(self) -> str:
@@ -124,6 +170,8 @@ class SimulatedCluster:
     # --- coming and going ---
 
     def start(self) -> None:
+        if self.controllers is not None:
+            self.controllers.start()
         for number in self.seats:
             self.restart(number)
 

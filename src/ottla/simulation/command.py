@@ -45,6 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--hours", type=float, metavar="H", help="run new seeds for so long")
     which.add_argument("--run", type=Path, metavar="FILE", dest="file", help="run what --save has written")
     parser.add_argument("--brokers", type=int, choices=(1, 3), help="drawn from the seed by default")
+    parser.add_argument("--controllers", action="store_true", help="brokers live under controllers of a metadata log")
     parser.add_argument("--loads", metavar="NAMES", help="these workloads only, with commas; drawn by default")
     parser.add_argument("--faults", metavar="KINDS", help="these kinds in every run, beside what the seed draws")
     parser.add_argument("--short", action="store_true", help="histories of a few seconds, as in `make test`")
@@ -93,6 +94,7 @@ def _run_campaign(options: argparse.Namespace) -> int:
         "hours": options.hours,
         "is_short": options.short,
         "brokers": options.brokers,
+        "controllers": options.controllers,
         "loads": options.loads.split(",") if options.loads else None,
         "faults": _kinds(options),
         "shown": options.show,
@@ -127,6 +129,8 @@ def _runs(options: argparse.Namespace) -> Iterator[Callable[[], Result]]:
         return
     for seed in _seeds(options):
         drawn = (Plan.short if options.short else Plan.drawn)(seed, options.brokers)
+        if options.controllers:
+            drawn = drawn.under_controllers(options.brokers)
         if options.loads:
             drawn = replace(drawn, loads=tuple(options.loads.split(",")))
         if kinds := _kinds(options):

@@ -140,7 +140,20 @@ async def change_clock_rate(cluster: SimulatedCluster, fault: Fault) -> None:
 
 
 async def lose_session(cluster: SimulatedCluster, fault: Fault) -> None:
-    """The ensemble ends the session of a broker that lives."""
+    """The ensemble, or the active controller, ends the session of a broker that lives."""
+    if cluster.controllers is not None:
+        cluster.controllers.expire(fault.broker)
     process = cluster.seats[fault.broker].machine.process
     if cluster.ensemble is not None and process is not None:
         cluster.ensemble.expire(process, after_commit=bool(fault.named.get("after_commit")))
+
+
+async def kill_active_controller(cluster: SimulatedCluster, fault: Fault) -> None:
+    """kill -9 of the controller that is active now; another one is elected, if there is one."""
+    controllers = cluster.controllers
+    if controllers is None or controllers.active not in controllers.nodes:
+        return
+    killed = controllers.active
+    controllers.kill(killed)
+    await asyncio.sleep(fault.duration_s)
+    controllers.restart(killed)

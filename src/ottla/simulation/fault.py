@@ -28,6 +28,8 @@ TAKES_AWAY: Final = ("kill", "stop", "power", "pause", "isolate")
 BIT_ROT: Final = "bit-rot"
 # Drawn apart from the others: seeds that became tests keep what they had drawn.
 LATER_KINDS: Final = (BIT_ROT,)
+CONTROLLER_KINDS: Final = ("controller-kill", "controller-cut")
+"""Of clusters whose truth is the metadata log of controllers."""
 LATER_PART: Final = 1 / 12  # of all seeds, for each of them
 RECORDS: Final = "records"
 ROT_PARTS: Final[Mapping[str, int]] = {  # what rots, see rot.py, and how often each is drawn
@@ -148,7 +150,7 @@ def _pick(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
 
 
 def _one_way(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
-    """One direction between a broker and one other, which may be the ensemble."""
+    """One direction between a broker and one other, which may be the ensemble, or all controllers."""
     others = [ENSEMBLE, *(number for number in range(brokers) if number != broker)]
     return {"other": random.choice(others), "is_incoming": random.random() < 0.5}
 
@@ -200,6 +202,10 @@ def _rot(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
     return {"part": part, "how": how, "bit": random.randrange(8), "down": down, **picks}
 
 
+def _controller_cut(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
+    return {"way": random.choice(("to", "from", "both", "both"))}
+
+
 LONGEST_S: Final[Mapping[str, float]] = {
     "kill": 10.0,
     "restart": 0.0,  # killed, and started at once
@@ -222,8 +228,10 @@ LONGEST_S: Final[Mapping[str, float]] = {
     "hold": 30.0,
     "slow": 10.0,
     BIT_ROT: 5.0,  # the broker is down, in some of them
+    "controller-kill": 8.0,
+    "controller-cut": 15.0,
 }
-KINDS: Final = tuple(kind for kind in LONGEST_S if kind not in LATER_KINDS)
+KINDS: Final = tuple(kind for kind in LONGEST_S if kind not in (*LATER_KINDS, *CONTROLLER_KINDS))
 DRAWN: Final[Mapping[str, Callable[[Random, int, int], Mapping[str, Parameter]]]] = {
     "kill-at-disk": _strike,
     "power-at-disk": _strike,
@@ -240,4 +248,5 @@ DRAWN: Final[Mapping[str, Callable[[Random, int, int], Mapping[str, Parameter]]]
     "hold": _pick,
     "slow": _slow,
     BIT_ROT: _rot,
+    "controller-cut": _controller_cut,
 }

@@ -48,6 +48,8 @@ EFFECTS: Final[dict[str, Callable[[SimulatedCluster, Fault], Awaitable[None]]]] 
     "hold": network_effects.hold,
     "slow": network_effects.slow,
     BIT_ROT: effects.rot,
+    "controller-kill": effects.kill_active_controller,
+    "controller-cut": network_effects.cut_from_active_controller,
 }
 LOSES_UNSYNCED: Final = ("power", "power-at-disk", "disk-fail")
 NEEDS_DURABLE: Final = ("power-all",)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.simulation.cluster import SimulatedCluster
-from ottla.simulation.ensemble import HOST
 from ottla.simulation.fault import ENSEMBLE, Fault
 from ottla.simulation.link import SimulatedLink
 from ottla.simulation.network import Weather
@@ -23,14 +22,15 @@ SLOW: Final = {
 
 
 def _host(cluster: SimulatedCluster, number: int) -> str:
-    return HOST if number == ENSEMBLE else cluster.seats[number].machine.host
+    return cluster.seats[number].machine.host
 
 
 async def cut_one_way(cluster: SimulatedCluster, fault: Fault) -> None:
     """One direction between a broker and one other, or the ensemble."""
-    pair = _host(cluster, fault.broker), _host(cluster, int(fault.number("other", ENSEMBLE)))
-    sender, receiver = reversed(pair) if fault.named.get("is_incoming") else pair
-    await _cut(cluster, [(sender, receiver)], fault.duration_s)
+    host, other = _host(cluster, fault.broker), int(fault.number("other", ENSEMBLE))
+    others = cluster.truth_hosts if other == ENSEMBLE else [_host(cluster, other)]
+    pairs = [(each, host) if fault.named.get("is_incoming") else (host, each) for each in others]
+    await _cut(cluster, pairs, fault.duration_s)
 
 
 async def isolate(cluster: SimulatedCluster, fault: Fault) -> None:
@@ -39,11 +39,21 @@ async def isolate(cluster: SimulatedCluster, fault: Fault) -> None:
     host, others, whom = _host(cluster, fault.broker), [], fault.named.get("from")
     if whom != "clients":
         others += [seat.machine.host for seat in cluster.seats.values()]
-        others += [HOST] if whom != "peers" else []
+        others += cluster.truth_hosts if whom != "peers" else []
     if whom not in ("brokers", "peers"):
         others += [machine.host for machine in cluster.clients]
     pairs = [(host, other) for other in others if other != host]
     await _cut(cluster, pairs + [(other, host) for host, other in pairs], fault.duration_s)
+
+
+async def cut_from_active_controller(cluster: SimulatedCluster, fault: Fault) -> None:
+    """One broker from the controller that is active now, which the others still hear; one way, or both."""
+    controllers = cluster.controllers
+    if controllers is None or controllers.active not in controllers.nodes:
+        return
+    host, active = _host(cluster, fault.broker), controllers.nodes[controllers.active].machine.host
+    ways = {"to": [(host, active)], "from": [(active, host)], "both": [(host, active), (active, host)]}
+    await _cut(cluster, ways[str(fault.named.get("way", "both"))], fault.duration_s)
 
 
 async def _cut(cluster: SimulatedCluster, pairs: Sequence[tuple[str, str]], duration_s: float) -> None:

@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 from ottla.light_dataclasses import dataclass, replace
-from ottla.simulation.fault import BIT_ROT, KINDS, LATER_KINDS, Fault, draw_faults, later_kinds
+from ottla.simulation.fault import BIT_ROT, CONTROLLER_KINDS, KINDS, LATER_KINDS, Fault, draw_faults, later_kinds
 from ottla.simulation.swarm import drawn_values
 from ottla.simulation.workloads import share_groups
 from ottla.simulation.workloads.names import ALL_LOADS, ALWAYS, LOADS, later_loads
@@ -58,6 +58,7 @@ class Plan:
     aim: float = 0.0  # this part of all faults hits somebody who leads
     chains: float = 0.0  # this part of all faults is one of several that follow each other
     client_aim: float = 0.0  # this part of the clients' faults hits somebody in the middle of something
+    controllers: int = 0  # so many keep a metadata log as the brokers' truth; 0: the brokers' own, or an ensemble's
 
     @classmethod
     def drawn(cls, seed: int, brokers: int | None = None) -> Plan:
@@ -89,6 +90,21 @@ class Plan:
             session_s=1.5,
             lag_s=1.5,
         ).with_kinds(later_kinds(seed))
+
+    def under_controllers(self, brokers: int | None = None) -> Plan:
+        """The same with brokers under controllers; half of these plans have faults of those, too."""
+        random = Random(f"controllers {self.seed}")
+        drawn, controllers = random.choice((1, 3, 3)), random.choice((1, 3))
+        kinds = tuple(kind for kind in CONTROLLER_KINDS if random.random() < 0.5)
+        durability = self.durability if self.brokers > 1 else random.choice(("durable", "replicated"))
+        count = brokers or drawn
+        return replace(
+            self,
+            brokers=count,
+            controllers=controllers,
+            kinds=(*self.kinds, *kinds),
+            durability=durability if count > 1 else "durable",
+        )
 
     def faults(self) -> list[Fault]:
         """The faults of this seed: of brokers, and of clients."""
@@ -137,6 +153,11 @@ class Plan:
             settings["log.index.interval.bytes"] = self.segment_bytes // 4
         return settings
 
+    def _log_settings(self) -> dict[str, object]:
+        """Of brokers that follow a metadata log: half of them make snapshots of it all the time."""
+        between = Random(f"snapshots {self.seed}").choice((1_000, 20_971_520))
+        return {"metadata.log.max.record.bytes.between.snapshots": between, "metadata.max.retention.bytes": between}
+
     def with_kinds(self, kinds: Sequence[str]) -> Plan:
         """The same with these kinds of faults, too."""
         changed = replace(self, kinds=tuple(dict.fromkeys((*self.kinds, *kinds))))
@@ -162,6 +183,8 @@ class Plan:
         if self.fetch_bytes:
             names = ("replica.fetch.max.bytes", "replica.fetch.response.max.bytes")
             settings.update(dict.fromkeys(names, self.fetch_bytes))
+        if self.controllers:
+            settings |= self._log_settings()
         if share_groups.GROUP in self.loads:
             settings |= share_groups.broker_settings(self.brokers, self.member_s, self.pace)
         return {**settings, **self.tempo().broker()}

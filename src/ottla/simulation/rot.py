@@ -294,9 +294,11 @@ def _rotten_records(fault: Fault, content: bytes, batches: list[_Placed], number
 
 
 def _hit(batches: list[_Placed], position: int, end: int) -> tuple[int, int]:
-    """The offsets of the batches with these bytes."""
+    """The offsets that cannot be read without these bytes: from the end of the batch before them, because nobody can
+    tell any more whether there was nothing between (what compaction took away) or one of them."""
     hit = [batch for batch in batches if batch.position < end and position < batch.position + batch.size_bytes]
-    return hit[0].base_offset, hit[-1].next_offset
+    before = [batch.next_offset for batch in batches if batch.position < hit[0].position]
+    return before[-1] if before else hit[0].base_offset, hit[-1].next_offset
 
 
 def _rotten(fault: Fault, part: str, content: bytes) -> tuple[int, bytes]:

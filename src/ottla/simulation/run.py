@@ -67,6 +67,8 @@ class Result:
         seed, brokers = self.plan.seed, self.plan.brokers
         if self.faults == self.plan.faults():
             for words, drawn in (("", Plan.drawn(seed, brokers)), ("--short ", Plan.short(seed, brokers))):
+                if self.plan == drawn.under_controllers(brokers):
+                    return f"ottla simulate {words}--seed {seed} --brokers {brokers} --controllers"
                 if self.plan == drawn:
                     return f"ottla simulate {words}--seed {seed} --brokers {brokers}"
                 if self.plan == drawn.with_kinds(LATER_KINDS):
@@ -176,6 +178,7 @@ class Simulation:
             self.loop,
             Random(f"cluster {plan.seed}"),
             brokers=plan.brokers,
+            controllers=plan.controllers,
             settings=settings,
             timeline=self.timeline,
             session_s=plan.session_s,

@@ -32,12 +32,14 @@ _PROCESSES: Final = multiprocessing.get_context("spawn")  # what a fork inherits
 
 
 def run_one(seed: int, asked: Mapping[str, Any]) -> Outcome:
-    """The outcome of a seed. `asked`: is_short, brokers, loads, faults, shown."""
+    """The outcome of a seed. `asked`: is_short, brokers, controllers, loads, faults, shown."""
     from ottla.light_dataclasses import replace
     from ottla.simulation.plan import Plan
     from ottla.simulation.run import run_plan
 
     plan = (Plan.short if asked.get("is_short") else Plan.drawn)(seed, asked.get("brokers"))
+    if asked.get("controllers"):
+        plan = plan.under_controllers(asked.get("brokers"))
     if asked.get("loads"):
         plan = replace(plan, loads=tuple(asked["loads"]))
     if asked.get("faults"):
@@ -101,6 +103,7 @@ def broken(seed: int, name: str, story: str, asked: Mapping[str, Any] = MappingP
     nothing = {"virtual_s": 0.0, "cpu_s": 0.0, "steps": 0, "acknowledged": 0, "events": 0}
     words = ["ottla simulate", *(["--short"] if asked.get("is_short") else []), f"--seed {seed}"]
     words += [f"--brokers {asked['brokers']}"] if asked.get("brokers") else []
+    words += ["--controllers"] if asked.get("controllers") else []
     words += [f"--loads {','.join(asked['loads'])}"] if asked.get("loads") else []
     words += [f"--faults {','.join(asked['faults'])}"] if asked.get("faults") else []
     found = {"anomalies": [[name, story]], "repeat": " ".join(words)}

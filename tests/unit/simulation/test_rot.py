@@ -93,6 +93,15 @@ def test_records_that_did_not_may_not(hits):
     assert found == {"lost-write", "poll-skip", "unreadable"}
 
 
+def test_a_repetition_of_a_batch_that_rotted_is_acknowledged_without_an_offset():
+    made = History()
+    made.invoke("producer", "send", partition="t-0", value=1).ok(offset=-1)
+    made.note("reader", "assign")
+    made.invoke("reader", "final-poll").ok(records=[])
+    assert check(made.events, hits={"t-0": [(0, 1)]}) == []
+    assert {anomaly.name for anomaly in check(made.events, hits={"t-1": [(0, 1)]})} == {"unseen"}
+
+
 def test_a_value_that_changed_is_never_forgiven():
     made = History()
     made.invoke("producer", "send", partition="t-0", value=1).ok(offset=0)

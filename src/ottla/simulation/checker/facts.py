@@ -173,9 +173,10 @@ class Facts:
         self.offsets_of[value][partition, offset] = None
 
     def is_hit(self, partition: Partition, offset: int | None) -> bool:
-        """Whether what was there rotted, where there is no other copy."""
+        """Whether what was there rotted, where there is no other copy. A repetition of a batch that rotted is answered
+        without an offset, so where that is not known any of them may be meant."""
         if offset is None:
-            return False
+            return bool(self.hits.get(partition))
         return any(first <= offset < following for first, following in self.hits.get(partition, ()))
 
     def status(self, send: Send) -> str:

@@ -43,7 +43,7 @@ BROKER_SETTINGS: Final[dict[str, object]] = {
     "group.share.min.heartbeat.interval.ms": 100,
     "share.coordinator.state.topic.num.partitions": 2,
 }
-COPIED: Final[dict[str, object]] = {
+COPIED: Final = {
     "share.coordinator.state.topic.replication.factor": 3,
     "share.coordinator.state.topic.min.isr": 2,
 }
@@ -55,7 +55,7 @@ def broker_settings(brokers: int, member_s: float, pace: float) -> dict[str, obj
         "group.share.heartbeat.interval.ms": int(1_000 * pace),
         "group.share.record.lock.duration.ms": int(LOCK_S * 1_000 * pace),
     }
-    return {**BROKER_SETTINGS, **patience, **(COPIED if brokers >= 3 else {})}
+    return {**BROKER_SETTINGS, **patience, **{name: min(value, brokers) for name, value in COPIED.items()}}
 
 
 async def configure(admin: AsyncAdmin) -> None:

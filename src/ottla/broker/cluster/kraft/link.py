@@ -77,6 +77,8 @@ class LinkSettings(Protocol):
     @property
     def controlled_shutdown_enable(self) -> bool: ...
     @property
+    def broker_session_timeout_ms(self) -> int: ...
+    @property
     def controller_socket_timeout_ms(self) -> int: ...
     @property
     def request_timeout_ms(self) -> int: ...
@@ -336,7 +338,9 @@ class KRaftLink:
     async def _ask_about_life(self, request: Message) -> Message:
         if isinstance(request, BrokerHeartbeatRequest):
             self._leave_out_what_is_unknown(request)
-        return await self._controllers.lifecycle.ask(request, self._settings.controller_socket_timeout_ms)
+        # Longer than a session nobody should wait for an answer that says whether it lasts.
+        limit_ms = min(self._settings.controller_socket_timeout_ms, self._settings.broker_session_timeout_ms)
+        return await self._controllers.lifecycle.ask(request, limit_ms)
 
     def _leave_out_what_is_unknown(self, heartbeat: BrokerHeartbeatRequest) -> None:
         """Controllers of an older cluster have no words for directories, or for cordoned ones."""

@@ -57,6 +57,7 @@ class FakeController:
         self.requests: list[Message] = []
         self.refusals: dict[str, int] = {}  # error codes of requests, by the name of their API
         self.may_unfence = True
+        self.is_silent = False  # heartbeats are heard and not answered
         self._moved_at = 0
         self._batches: list[tuple[int, bytes]] = []
         self._grew = asyncio.Event()
@@ -146,6 +147,8 @@ class FakeController:
         if name == "Fetch":
             return await self._fetch(request)
         self.requests.append(request)
+        if self.is_silent and name == "BrokerHeartbeat":
+            await asyncio.get_running_loop().create_future()
         decide: Callable[..., Message] = getattr(self, f"_{api_of(request).module}")
         return decide(request, version)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.patience import HANG_S
+from tests.patience import FAR_MS, HANG_S
 from tests.unit.broker.cluster.kraft.fake_controller import CLUSTER, FakeController
 
 from ottla.broker.cluster.kraft.joining import DirectoryNotFormatted
@@ -112,6 +112,35 @@ def test_a_broker_registers_catches_up_and_lets_clients_in_when_it_is_unfenced()
 
 def beats(controller: FakeController) -> list[BrokerHeartbeatRequest]:
     return controller.asked(BrokerHeartbeatRequest)
+
+
+def test_a_start_ends_when_the_disk_of_the_metadata_log_fails_and_does_not_wait_for_ever() -> None:
+    async def work(controller: FakeController) -> None:
+        controller.may_unfence = False
+        files = formatted(ONE)
+        made = server(controller, files, ONE)
+        starting = asyncio.ensure_future(made.start())
+        await eventually(lambda: any(not each.want_fence for each in beats(controller)), "it waits to be unfenced")
+        files.fail(lambda operation: operation.kind == "write", for_ever=True)
+        controller.set_level(29)
+        with pytest.raises(OttlaError):
+            await asyncio.wait_for(starting, HANG_S)
+
+    run(work)
+
+
+def test_a_heartbeat_that_is_not_answered_is_sent_again_before_the_session_has_ended_twice() -> None:
+    async def work(controller: FakeController) -> None:
+        patience = {"broker.session.timeout.ms": "300", "controller.socket.timeout.ms": str(FAR_MS)}
+        made = server(controller, formatted(ONE), ONE, **patience)
+        await made.start()
+        controller.is_silent = True
+        sent = len(beats(controller))
+        await eventually(lambda: len(beats(controller)) > sent + 2, "on another connection")
+        controller.is_silent = False
+        await made.stop()
+
+    run(work)
 
 
 def test_a_stop_in_order_is_asked_for_and_the_next_start_says_that_nothing_is_missing() -> None:
