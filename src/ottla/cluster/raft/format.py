@@ -57,6 +57,7 @@ def write_first_voters(files: Files, log_directory: Path, voters: Voters, now_ms
     """Say who votes first."""
     directory = log_directory / str(METADATA_PARTITION)
     files.make_directory(directory)
+    files.sync_directory(log_directory)
     _write_whole(files, directory / NOTHING_YET.file_name, (), now_ms(), now_ms, voters)
 
 

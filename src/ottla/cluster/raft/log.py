@@ -14,7 +14,8 @@
    begins exactly where one of its snapshots ends, so nothing is ever missing.
 4. While log and snapshots are larger than `retention_bytes`, or the oldest snapshot is older than `retention_ms`, the
    oldest one goes, and the log before the next one with it.
-5. A log that ends before its newest snapshot (a crash came between a fetched snapshot and the cut) begins anew at that.
+5. A log that ends before its newest snapshot, or in an epoch before it (a crash came between a fetched snapshot and the
+   cut), begins anew at that.
 6. Who leads syncs a batch before the next one is written. So damage before a sound batch is no torn end but rot, and
    after a stop in order so is any damage: `refuse_rot`, before the log is opened and cut. Who follows may have it cut:
    it is fetched again.
@@ -140,7 +141,7 @@ class MetadataLog:
 
     def _begin_at_snapshot(self, now_ms: int) -> None:
         newest, start = self.newest_snapshot, self._log.log_start_offset
-        if newest is not None and newest.end_offset > self._log.log_end_offset:
+        if newest is not None and self._is_beyond_log(newest):
             for _ in read_snapshot(self._files, self.snapshot_path(newest)):
                 pass  # the log goes for it, so it must be whole
             self.truncate_to_newest_snapshot(now_ms)
@@ -235,11 +236,13 @@ class MetadataLog:
         """Batches from an offset on, also uncommitted ones, as a fetch gives them."""
         return self._log.read(offset, max_bytes, up_to="log_end")
 
-    def batches(self, offset: int, end_offset: int) -> Iterator[MetadataBatch]:
-        """The batches from an offset on that end before another one, read and proved."""
+    def batches(self, offset: int, end_offset: int, *, only_controls: bool = False) -> Iterator[MetadataBatch]:
+        """The batches from an offset on that end before another one, read and proved; with `only_controls` without
+        the records of the others."""
         while offset < end_offset:
             start = offset
-            for batch in read_batches(self.read(offset, READ_BYTES).slice.read()):
+            content = self.read(offset, READ_BYTES).slice.read()
+            for batch in read_batches(content, only_controls=only_controls):
                 if batch.last_offset >= end_offset:
                     return
                 offset = batch.last_offset + 1
@@ -275,11 +278,21 @@ class MetadataLog:
             raise CommittedRecordsLost(f"it ends at {offset}, but everything up to {self.high_watermark} is committed")
         self._log.truncate_to(offset, now_ms).remove(self._files)
 
+    def _is_beyond_log(self, snapshot: SnapshotId) -> bool:
+        """Whether it has what the log has not: more, or of a later epoch than all that is in the log, which then is no
+        part of what was decided."""
+        return (snapshot.epoch, snapshot.end_offset) > (self.last_epoch, self.end_offset)
+
     def truncate_to_newest_snapshot(self, now_ms: int) -> None:
         """Begin anew where the newest snapshot ends, which is beyond the end of the log: it was fetched."""
         newest = self.newest_snapshot
-        if newest is None or newest.end_offset < self.end_offset:
+        if newest is None or not self._is_beyond_log(newest):
             raise DamagedSnapshot(f"{self.directory} has no snapshot that goes beyond its log")
+        if newest.end_offset < self.high_watermark:
+            raise CommittedRecordsLost(
+                f"the leader's snapshot ends at {newest.end_offset}, but everything up to {self.high_watermark} is "
+                "committed"
+            )
         self._log.truncate_fully(newest.end_offset, now_ms).remove(self._files)
         self._log.update_high_watermark(newest.end_offset)
         for snapshot in self._snapshots[:-1]:

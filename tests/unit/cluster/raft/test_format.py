@@ -70,3 +70,11 @@ def test_the_small_files_are_apaches() -> None:
     ours = files.read_bytes(DATA / "meta.properties").splitlines()[1:]
     theirs = GOLDEN["broker/meta.properties"].splitlines()[2:]  # the second line is the date
     assert sorted(ours) == sorted(theirs)
+
+
+def test_the_first_voters_survive_a_power_cut() -> None:
+    files = directory()
+    files.sync_directory(DATA.parent)
+    write_first_voters(files, DATA, Voters(1, VotersRecord(voters=[])), lambda: 5)
+    files.crash("nothing")
+    assert MetadataLog.open(files, DATA, now_ms=0, limits=LogLimits()).snapshots == (SnapshotId(0, 0),)

@@ -240,6 +240,24 @@ def test_a_log_that_ends_before_its_newest_snapshot_begins_anew_there(files: Mem
     assert open_log(files).end_offset == 10
 
 
+def test_a_longer_log_of_an_earlier_epoch_begins_anew_at_a_fetched_snapshot(
+    files: MemoryFiles, log: MetadataLog
+) -> None:
+    grow(log, 12, epoch=1)
+    fetched(files, SnapshotId(9, 2))
+    found = open_log(files)
+    assert (found.start_offset, found.end_offset, found.last_epoch) == (9, 9, 2)
+
+
+def test_what_is_committed_is_not_given_up_for_a_snapshot_of_a_leader(files: MemoryFiles, log: MetadataLog) -> None:
+    grow(log, 12, epoch=1)
+    log.update_high_watermark(10)
+    fetched(files, SnapshotId(9, 2))
+    log.add_snapshot(SnapshotId(9, 2))
+    with pytest.raises(CommittedRecordsLost, match="ends at 9, but everything up to 10 is committed"):
+        log.truncate_to_newest_snapshot(0)
+
+
 def test_a_log_is_not_given_up_for_a_snapshot_that_is_not_whole(files: MemoryFiles, log: MetadataLog) -> None:
     grow(log, 5)
     job = log.flush_job()
