@@ -1,4 +1,4 @@
-"""Our observer follows the metadata log of a real Apache controller: by its log, by its snapshot, and across a restart.
+"""Our Raft follows the metadata log of a real Apache controller: by its log, by its snapshot, and across a restart.
 
 Needs Java and Kafka's jars (kafka_jars.py): run by `make test-long`, skipped where they are missing.
 """
@@ -8,6 +8,7 @@ import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 from tests.conformance.kafka_broker import CLUSTER_ID, KafkaBroker
@@ -17,8 +18,11 @@ from ottla.cli.kafka.storage import run
 from ottla.client.admin.admin import Admin
 from ottla.client.admin.topics import NewTopic
 from ottla.cluster.metadata_log.loader import MetadataLoader
+from ottla.cluster.raft.fetching import Identity
 from ottla.cluster.raft.log import LogLimits, MetadataLog
-from ottla.cluster.raft.observer import Identity, Observer, Patience, Question, Response
+from ottla.cluster.raft.node import RaftNode, RaftSettings, Response, Sent
+from ottla.cluster.raft.quorum_state import write_quorum_state
+from ottla.cluster.raft.raft import Raft
 from ottla.cluster.raft.snapshots import read_snapshot
 from ottla.protocol import codec
 from ottla.protocol.header import RequestHeader, ResponseHeader
@@ -34,7 +38,7 @@ SETTINGS = "metadata.log.max.record.bytes.between.snapshots=2000\n"
 
 
 class Driver:
-    """The socket and the clock of an observer: one connection for each question."""
+    """The socket and the clock of a node without a vote: one connection for each question."""
 
     def __init__(self, directory: Path, controller: Address) -> None:
         self.files = DiskFiles()
@@ -47,34 +51,46 @@ class Driver:
 
     def start(self) -> None:
         log = MetadataLog.open(self.files, self._directory, now_ms=now_ms(), limits=LogLimits())
-        identity = Identity(CLUSTER_ID, 77, b"directory of 77!")
-        self.observer = Observer(self.files, log, identity, [self._controller], Patience(), now_ms())
+        node = RaftNode(Identity(CLUSTER_ID, 77, b"directory of 77!"), bootstrap=(self._controller,))
+        self.raft = Raft(self.files, log, node, RaftSettings(), Random(7), now_ms())
 
     def follow(self, until: Callable[[], bool]) -> None:
         deadline = time.monotonic() + LIMIT_S
         while not until():
-            assert time.monotonic() < deadline, f"{self.observer.state}, log up to {self.observer.log.end_offset}"
-            question = self.observer.next_question(now_ms())
-            if question is None:
+            assert time.monotonic() < deadline, f"{self.raft.state}, log up to {self.raft.log.end_offset}"
+            questions = self._next_questions()
+            if not questions:
                 time.sleep(0.005)
                 continue
+            (question,) = questions
             self.kinds.add(type(question.request))
             try:
                 response = ask(question)
             except OSError:
-                self.observer.unanswered(question, now_ms())
+                self.raft.unanswered(question, now_ms())
             else:
-                self.observer.answered(question, response, now_ms())
+                self.raft.answered(question, response, now_ms())
             self._show()
 
+    def _next_questions(self) -> list[Sent]:
+        raft = self.raft
+        raft.tick(now_ms())
+        if not raft.is_saved:
+            write_quorum_state(self.files, raft.log.directory, raft.state, raft.kraft_version)
+            raft.saved(raft.state)
+        job = raft.log.flush_job()
+        job.run()
+        raft.log.flushed(job, now_ms())
+        return raft.requests(now_ms())
+
     def _show(self) -> None:
-        log = self.observer.log
+        log = self.raft.log
         newest = log.newest_snapshot
         if newest is not None and self.loader.end_offset < log.start_offset:
             batches = read_snapshot(self.files, log.snapshot_path(newest))
             for _ in self.loader.load_snapshot(batches, end_offset=newest.end_offset, epoch=newest.epoch):
                 pass
-        for batch in self.observer.committed(self.loader.end_offset):
+        for batch in self.raft.committed(self.loader.end_offset):
             self.loader.add(batch)
 
 
@@ -82,7 +98,7 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def ask(question: Question) -> Response:
+def ask(question: Sent) -> Response:
     key, version, kind = (1, 18, FetchResponse) if isinstance(question.request, FetchRequest) else (59, 1, None)
     header = RequestHeader(
         request_api_key=key, request_api_version=version, correlation_id=1, client_id="ottla observer"
@@ -132,22 +148,22 @@ def test_an_observer_has_what_an_apache_controller_committed(broker: KafkaBroker
     with broker, Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics([NewTopic("early", 3, 1)])
         first.follow(lambda: first.loader.image.partition_count("early") == 3)
-        epoch = first.observer.state.leader_epoch
+        epoch = first.raft.state.leader_epoch
         admin.create_topics([NewTopic("later", 40, 1)])
         first.follow(lambda: first.loader.image.partition_count("later") == 40)
     first.start()  # another life of the node, with its log and its quorum-state
-    assert first.observer.state.leader_epoch == epoch
+    assert first.raft.state.leader_epoch == epoch
     with broker, Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.delete_topics(["early"])
         first.follow(lambda: first.loader.image.topic("early") is None)
-        assert first.observer.state.leader_epoch > epoch
+        assert first.raft.state.leader_epoch > epoch
         second = Driver(tmp_path / "second", controller_of(broker))
         second.follow(lambda: second.loader.image.partition_count("later") == 40)
-        assert second.observer.log.start_offset > 0  # it has the beginning as a snapshot
-        ours = first.observer.log.high_watermark
-        second.follow(lambda: second.observer.log.high_watermark >= ours)
+        assert second.raft.log.start_offset > 0  # it has the beginning as a snapshot
+        ours = first.raft.log.high_watermark
+        second.follow(lambda: second.raft.log.high_watermark >= ours)
     theirs = (broker.data / "__cluster_metadata-0" / "00000000000000000000.log").read_bytes()
     mine = (tmp_path / "first" / "__cluster_metadata-0" / "00000000000000000000.log").read_bytes()
     assert theirs[: len(mine)] == mine
-    assert second.observer.voters.newest.kraft_version == 1
+    assert second.raft.voter_history.newest.kraft_version == 1
     assert len(second.kinds) == 2

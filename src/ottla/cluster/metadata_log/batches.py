@@ -68,20 +68,21 @@ def _builder(base_offset: int, epoch: int, *, control: bool) -> BatchBuilder:
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def read_batches(data: Buffer) -> Iterator[MetadataBatch]:
-    """Every whole batch; what is cut off at the end is left out, as a fetch may cut it."""
+def read_batches(data: Buffer, *, only_controls: bool = False) -> Iterator[MetadataBatch]:
+    """Every whole batch; what is cut off at the end is left out, as a fetch may cut it. With `only_controls` records
+    are proved and not decoded: who copies the log need not know them."""
     for batch in RecordStream(data):
         if not isinstance(batch, RecordBatch):
             raise CorruptMessage("the metadata log has messages of a format before record batches")
-        yield read_batch(batch)
+        yield read_batch(batch, only_controls=only_controls)
 
 
-def read_batch(batch: RecordBatch) -> MetadataBatch:
+def read_batch(batch: RecordBatch, *, only_controls: bool = False) -> MetadataBatch:
     """A batch, proved and decoded."""
     batch.check()
     records: list[MetadataRecord] = []
     controls: list[ControlMessage] = []
-    for offset, _, key, value, _ in batch.tuples():
+    for offset, _, key, value, _ in () if only_controls and not batch.is_control else batch.tuples():
         try:
             if batch.is_control:
                 controls.append(decode_control(read_control_type(key), value))

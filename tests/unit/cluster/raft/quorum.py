@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from random import Random
 
 from ottla.cluster.metadata_log.batches import control_batch, data_batch
-from ottla.cluster.raft.observer import Question, Request, Response
+from ottla.cluster.raft.fetching import Request, Response
+from ottla.cluster.raft.node import Sent
 from ottla.cluster.raft.snapshots import SnapshotId, Voters, write_snapshot
 from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages import fetch, fetch_snapshot
@@ -93,13 +94,14 @@ class Quorum:
 
     # --- what is answered ---------------------------------------------------------------------------------------------
 
-    def answer(self, question: Question) -> Response | None:
+    def answer(self, question: Sent) -> Response | None:
         """None when nobody answers at that address."""
         node = next((number for number, address in NODES.items() if address == question.address), None)
         if node is None:
             return None
         if isinstance(question.request, fetch.FetchRequest):
             return self._answer_fetch(question.request, node)
+        assert isinstance(question.request, fetch_snapshot.FetchSnapshotRequest), "nothing else is asked"
         return self._answer_snapshot(question.request, node)
 
     def _refusal(self, node: int, epoch: int) -> int:

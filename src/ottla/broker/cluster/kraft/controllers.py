@@ -1,6 +1,6 @@
 """Connections of a broker to the controllers of its metadata log: to an address, or to whoever is the active one.
 
-1. The active controller is the leader of the log, so the observer (cluster/raft/observer.py) knows where it is; while
+1. The active controller is the leader of the log, so Raft (cluster/raft/raft.py) knows where it is; while
    nobody is known, asking it is BrokerNotAvailable at once, and so is a question that waits when another one becomes
    active: nobody waits for a controller that is gone. Whoever asks tries again.
 2. What is said in different matters goes by different connections, because answers of one connection come in order: a

@@ -22,13 +22,16 @@ from ottla.broker.cluster.kraft.lifecycle import BrokerLifecycle, LifecycleSetti
 from ottla.broker.cluster.kraft.link import KRaftLink
 from ottla.broker.cluster.kraft.log_following import LogFollowing
 from ottla.broker.cluster.kraft.own_store import log_limits, snapshot_rules
+from ottla.broker.cluster.kraft.raft_loop import RaftLoop
 from ottla.broker.security.own_login import controllers, own_login, own_principal
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster import model
 from ottla.cluster.features import FEATURES
 from ottla.cluster.metadata_log.loader import MetadataLoader
+from ottla.cluster.raft.fetching import FetchLimits, Identity
 from ottla.cluster.raft.log import MetadataLog
-from ottla.cluster.raft.observer import Identity, Observer, Patience
+from ottla.cluster.raft.node import RaftNode, RaftSettings
+from ottla.cluster.raft.raft import Raft
 from ottla.errors import InvalidSetting, OttlaError
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from ottla.storage.directory.checkpoints import MetaProperties, read_meta_properties
@@ -167,37 +170,47 @@ def open_following(
     assert identity.cluster_id is not None, "a directory without is refused"
     assert identity.node_id is not None, "and so is one of nobody"
     assert directory.directory_id is not None, "it has one since it was locked"
-    limits = log_limits(settings)
-    observer = Observer(
-        files,
-        MetadataLog.open(files, directory.path, now_ms=now_ms, limits=limits),
-        Identity(identity.cluster_id, identity.node_id, directory.directory_id),
-        settings.quorum_addresses,
-        Patience(
-            fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
-            retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
-            max_wait_ms=LOG_WAIT_MS,
-            fetch_max_bytes=settings.controller_quorum_fetch_max_bytes,
-            snapshot_max_bytes=settings.controller_quorum_fetch_snapshot_max_bytes,
-        ),
-        now_ms,
+    node = RaftNode(
+        Identity(identity.cluster_id, identity.node_id, directory.directory_id), bootstrap=settings.quorum_addresses
     )
+    log_of_metadata = MetadataLog.open(files, directory.path, now_ms=now_ms, limits=log_limits(settings))
     connecting = Connecting(settings, world, identity.node_id)
     active = ActiveController()
     connections = connecting.to_controllers(active)
-    following = LogFollowing(
-        observer,
-        MetadataLoader(identity.cluster_id),
+    quorum = RaftLoop(
+        Raft(files, log_of_metadata, node, raft_settings(settings), world.random, now_ms),
         connections.log.ask_at,
         files=files,
         clock=world.clock,
         pool=pool,
         request_timeout_ms=settings.controller_quorum_request_timeout_ms,
-        snapshots=snapshot_rules(settings),
         ended=ended,
         leader_is_at=active.update,
     )
+    following = LogFollowing(
+        quorum,
+        MetadataLoader(identity.cluster_id),
+        files=files,
+        clock=world.clock,
+        snapshots=snapshot_rules(settings),
+        ended=ended,
+    )
     return following, connections, connecting
+
+
+def raft_settings(settings: BrokerSettings) -> RaftSettings:
+    """What controller.quorum.* say."""
+    return RaftSettings(
+        election_timeout_ms=settings.controller_quorum_election_timeout_ms,
+        election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
+        fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
+        retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
+        limits=FetchLimits(
+            max_wait_ms=LOG_WAIT_MS,
+            max_bytes=settings.controller_quorum_fetch_max_bytes,
+            snapshot_max_bytes=settings.controller_quorum_fetch_snapshot_max_bytes,
+        ),
+    )
 
 
 # --- the link ---------------------------------------------------------------------------------------------------------

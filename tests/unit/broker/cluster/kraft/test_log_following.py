@@ -1,4 +1,4 @@
-"""The loops beside the observer, with a quorum that exists only here: what is shown when, and what ends them."""
+"""The loops beside Raft, with a quorum that exists only here: what is shown when, and what ends them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ import pytest
 from tests.unit.cluster.raft.quorum import CLUSTER, NODES, Quorum
 
 from ottla.broker.cluster.kraft.log_following import LogFollowing
+from ottla.broker.cluster.kraft.raft_loop import RaftLoop
 from ottla.cluster.metadata_log.batches import data_batch
 from ottla.cluster.metadata_log.loader import MetadataLoader
 from ottla.cluster.model import ALL_BROKERS
+from ottla.cluster.raft.fetching import Identity
 from ottla.cluster.raft.log import LogLimits, MetadataLog, SnapshotRules
-from ottla.cluster.raft.observer import Identity, Observer, Patience, Question
+from ottla.cluster.raft.node import RaftNode, RaftSettings, Sent
+from ottla.cluster.raft.raft import Raft
 from ottla.errors import InconsistentClusterId, NotConnected
 from ottla.protocol.messages.fetch import FetchResponse
 from ottla.testing.clock import ManualClock
@@ -39,24 +42,28 @@ class Node:
         self.is_reachable = True
         self.shown: list[tuple[int, object]] = []
         log = MetadataLog.open(self.files, DATA, now_ms=0, limits=LogLimits(retention_bytes=1, delete_delay_ms=1_000))
-        self.observer = Observer(
-            self.files, log, Identity(CLUSTER, 11, b"d" * 16), list(NODES.values()), Patience(), self.clock.now_ms()
-        )
+        node = RaftNode(Identity(CLUSTER, 11, b"d" * 16), bootstrap=tuple(NODES.values()))
+        self.log = log
         self.following = LogFollowing(
-            self.observer,
+            RaftLoop(
+                Raft(self.files, log, node, RaftSettings(), Random(7), self.clock.now_ms()),
+                self._ask,
+                files=self.files,
+                clock=self.clock,
+                pool=None,
+                request_timeout_ms=1_000,
+                ended=self.ended.append,
+            ),
             MetadataLoader(CLUSTER),
-            self._ask,
             files=self.files,
             clock=self.clock,
-            pool=None,
-            request_timeout_ms=1_000,
             snapshots=rules,
             ended=self.ended.append,
         )
 
     async def _ask(self, address, request, timeout_ms):
         await asyncio.sleep(0)
-        answer = self.quorum.answer(Question(address, 0, request)) if self.is_reachable else None
+        answer = self.quorum.answer(Sent(address, 0, request)) if self.is_reachable else None
         if answer is None:
             raise NotConnected("nobody there")
         if isinstance(answer, FetchResponse):
@@ -123,7 +130,7 @@ def test_the_first_image_is_shown_whole_and_the_next_ones_by_their_changes(quoru
         number, changes = node.shown[-1]
         assert number == quorum.high_watermark - 1 == applied[-1]
         assert changes, "the changes are those since the image before"
-        assert node.observer.log.flushed_offset == node.observer.log.end_offset, "and the log is on the disk"
+        assert node.log.flushed_offset == node.log.end_offset, "and the log is on the disk"
         await node.following.stop()
 
     run(work)
@@ -154,7 +161,7 @@ def test_a_snapshot_that_takes_the_place_of_the_log_is_shown_as_anything(quorum:
         for _ in range(10):
             quorum.append()
         quorum.high_watermark = quorum.end_offset
-        while quorum.log_start <= node.observer.log.end_offset:
+        while quorum.log_start <= node.log.end_offset:
             quorum.make_snapshot()
         node.is_reachable = True
         await node.pass_time(200)
@@ -174,7 +181,7 @@ def test_snapshots_are_made_after_so_many_bytes_and_the_next_start_begins_with_t
             quorum.append()
             quorum.high_watermark = quorum.end_offset
             await node.pass_time(3)
-        log = node.observer.log
+        log = node.log
         assert len(log.snapshots) == 1, "older ones are too much, and go"
         assert log.start_offset == log.newest_snapshot.end_offset > 0
         await node.pass_time()
@@ -217,7 +224,7 @@ def test_controllers_of_another_cluster_end_the_start_with_a_sentence(quorum: Qu
         async def foreign(address, request, timeout_ms):
             return FetchResponse(error_code=InconsistentClusterId.code, responses=[])
 
-        node.following._ask = foreign
+        node.following.quorum._ask = foreign
         node.following.start()
         with pytest.raises(InconsistentClusterId, match="another cluster"):
             await node.following.caught_up()

@@ -1,4 +1,4 @@
-"""An observer of a quorum whose leaders change, whose answers are lost and whose node loses power."""
+"""A node without a vote in a quorum whose leaders change, whose answers are lost and whose node loses power."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from random import Random
 import pytest
 from tests.unit.cluster.raft.quorum import CLUSTER, NODES, Quorum
 
+from ottla.cluster.raft.fetching import Identity
 from ottla.cluster.raft.log import CommittedRecordsLost, LogLimits, MetadataLog
-from ottla.cluster.raft.observer import Identity, Observer, Patience, Question
-from ottla.cluster.raft.quorum_state import QuorumState, read_quorum_state
+from ottla.cluster.raft.node import RaftNode, RaftSettings, Sent
+from ottla.cluster.raft.quorum_state import QuorumState, read_quorum_state, write_quorum_state
+from ottla.cluster.raft.raft import Raft
 from ottla.errors import InconsistentClusterId
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
 from ottla.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
@@ -35,21 +37,34 @@ class Node:
 
     def start(self) -> None:
         log = MetadataLog.open(self.files, DATA, now_ms=0, limits=LogLimits())
-        identity = Identity(CLUSTER, 11, DIRECTORY)
-        bootstrap = [NOBODY_THERE, *NODES.values()]
-        self.observer = Observer(self.files, log, identity, bootstrap, Patience(), self.now_ms)
+        node = RaftNode(Identity(CLUSTER, 11, DIRECTORY), bootstrap=(NOBODY_THERE, *NODES.values()))
+        self.raft = Raft(self.files, log, node, RaftSettings(), Random(7), self.now_ms)
 
     @property
     def log(self) -> MetadataLog:
-        return self.observer.log
+        return self.raft.log
 
     def crash(self) -> None:
         self.files.crash("any")
         self.start()
 
-    def ask(self) -> Question | None:
+    def ask(self) -> Sent | None:
         self.now_ms += 30
-        return self.observer.next_question(self.now_ms)
+        self.raft.tick(self.now_ms)
+        self.keep()
+        sent = self.raft.requests(self.now_ms)
+        assert len(sent) <= 1, "who has no vote asks one question at a time"
+        return sent[0] if sent else None
+
+    def keep(self) -> None:
+        """quorum-state and the log are on the disk."""
+        state = self.raft.state
+        if not self.raft.is_saved:
+            write_quorum_state(self.files, self.log.directory, state, self.raft.kraft_version)
+            self.raft.saved(state)
+        job = self.log.flush_job()
+        job.run()
+        self.log.flushed(job, self.now_ms)
 
     def step(self, *, is_lost: bool = False) -> None:
         """One question and what comes of it."""
@@ -58,12 +73,10 @@ class Node:
             return
         response = None if is_lost else self.quorum.answer(question)
         if response is None:
-            self.observer.unanswered(question, self.now_ms)
+            self.raft.unanswered(question, self.now_ms)
         else:
-            self.observer.answered(question, response, self.now_ms)
-            job = self.log.flush_job()
-            job.run()
-            self.log.flushed(job, self.now_ms)
+            self.raft.answered(question, response, self.now_ms)
+            self.keep()
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
@@ -72,10 +85,10 @@ class Node:
     def check(self) -> None:
         """What is given out is what the quorum has committed, and it only grows."""
         assert self.log.high_watermark <= self.quorum.high_watermark
-        assert self.observer.state.leader_epoch <= self.quorum.epoch
+        assert self.raft.epoch <= self.quorum.epoch
         committed = self.log.high_watermark
         start = self.log.start_offset
-        given = list(self.observer.committed(start))
+        given = list(self.raft.committed(start))
         ends = [batch.end_offset for batch in self.quorum.batches if batch.base_offset >= start]
         assert [batch.last_offset + 1 for batch in given] == [end for end in ends if end <= committed]
         if given:
@@ -83,7 +96,7 @@ class Node:
             expected = self.quorum.committed_bytes(start, given[-1].last_offset + 1)
             assert content[: len(expected)] == expected
         state = read_quorum_state(self.files, self.log.directory) or QuorumState()
-        assert state == self.observer.state
+        assert state == self.raft.state
 
 
 @pytest.fixture
@@ -115,7 +128,7 @@ def test_what_is_given_out_is_what_was_committed_whatever_happens(seed: int) -> 
         node.step()
     node.check()
     assert (node.log.end_offset, node.log.high_watermark) == (quorum.end_offset, quorum.high_watermark)
-    assert node.observer.state == QuorumState(leader_epoch=quorum.epoch, leader_id=quorum.leader or -1)
+    assert node.raft.state == QuorumState(leader_epoch=quorum.epoch, leader_id=quorum.leader or -1)
 
 
 def test_the_first_question_is_kafkas(node: Node) -> None:
@@ -141,7 +154,7 @@ def test_the_leader_is_found_by_the_refusal_of_another_node(node: Node) -> None:
     node.quorum.elect()
     for _ in range(3):
         node.step()
-    assert node.observer.state == QuorumState(leader_epoch=node.quorum.epoch, leader_id=node.quorum.leader or -1)
+    assert node.raft.state == QuorumState(leader_epoch=node.quorum.epoch, leader_id=node.quorum.leader or -1)
     question = node.ask()
     assert question is not None
     assert question.address == NODES[node.quorum.leader or 0]
@@ -157,7 +170,7 @@ def test_a_leader_that_is_silent_is_given_up_after_the_fetch_timeout(node: Node)
         question = node.ask()
         if question is not None:
             asked.append(question.address)
-            node.observer.unanswered(question, node.now_ms)
+            node.raft.unanswered(question, node.now_ms)
     assert asked[0] == leader
     assert set(asked) == {leader, NOBODY_THERE, *NODES.values()}
 
@@ -171,8 +184,8 @@ def test_an_answer_to_a_question_that_is_not_open_any_more_is_passed_over(node: 
     late = node.quorum.answer(question)
     assert late is not None
     before = node.log.end_offset
-    node.observer.unanswered(question, node.now_ms)
-    node.observer.answered(question, late, node.now_ms)
+    node.raft.unanswered(question, node.now_ms)
+    node.raft.answered(question, late, node.now_ms)
     assert node.log.end_offset == before
     node.run(3)
     assert node.log.end_offset == node.quorum.end_offset > before
@@ -188,7 +201,7 @@ def test_an_answer_of_an_earlier_epoch_is_passed_over(node: Node) -> None:
     assert isinstance(response, FetchResponse)
     response.responses[0].partitions[0].current_leader.leader_epoch -= 1
     before = node.log.end_offset
-    node.observer.answered(question, response, node.now_ms)
+    node.raft.answered(question, response, node.now_ms)
     assert node.log.end_offset == before
     node.run(3)
     assert node.log.end_offset == node.quorum.end_offset
@@ -198,7 +211,7 @@ def test_another_cluster_is_refused(node: Node) -> None:
     question = node.ask()
     assert question is not None
     with pytest.raises(InconsistentClusterId, match="nobody:9093 is a controller of another cluster"):
-        node.observer.answered(question, FetchResponse(error_code=104, responses=[]), 0)
+        node.raft.answered(question, FetchResponse(error_code=104, responses=[]), 0)
 
 
 def test_a_snapshot_comes_in_pieces_and_the_log_goes_on_behind_it(node: Node) -> None:
@@ -215,9 +228,9 @@ def test_a_snapshot_comes_in_pieces_and_the_log_goes_on_behind_it(node: Node) ->
             kinds.append(type(question.request))
             response = quorum.answer(question)
             if response is None:
-                node.observer.unanswered(question, node.now_ms)
+                node.raft.unanswered(question, node.now_ms)
             else:
-                node.observer.answered(question, response, node.now_ms)
+                node.raft.answered(question, response, node.now_ms)
     assert kinds.count(FetchSnapshotRequest) >= 2
     (snapshot,) = node.log.snapshots
     assert node.files.read_bytes(node.log.snapshot_path(snapshot)) == quorum.snapshots[snapshot]
@@ -225,7 +238,7 @@ def test_a_snapshot_comes_in_pieces_and_the_log_goes_on_behind_it(node: Node) ->
     assert node.log.end_offset == quorum.end_offset
 
 
-def asking_for_a_snapshot(node: Node) -> Question:
+def asking_for_a_snapshot(node: Node) -> Sent:
     """The second question about a snapshot."""
     quorum = node.quorum
     quorum.elect()
@@ -241,9 +254,9 @@ def asking_for_a_snapshot(node: Node) -> Question:
             return question
         response = quorum.answer(question)
         if response is None:
-            node.observer.unanswered(question, node.now_ms)
+            node.raft.unanswered(question, node.now_ms)
         else:
-            node.observer.answered(question, response, node.now_ms)
+            node.raft.answered(question, response, node.now_ms)
     raise AssertionError("no snapshot was asked for")
 
 
@@ -252,11 +265,11 @@ def test_a_piece_from_another_position_begins_the_snapshot_anew(node: Node) -> N
     response = node.quorum.answer(question)
     assert isinstance(response, FetchSnapshotResponse)
     response.topics[0].partitions[0].position += 1
-    node.observer.answered(question, response, node.now_ms)
+    node.raft.answered(question, response, node.now_ms)
     again = node.ask()
     assert again is not None
     assert isinstance(again.request, FetchRequest)
-    node.observer.unanswered(again, node.now_ms)
+    node.raft.unanswered(again, node.now_ms)
     node.run(60)
     node.check()
     assert node.log.end_offset == node.quorum.end_offset
@@ -268,7 +281,7 @@ def test_a_snapshot_that_the_leader_has_no_more_is_given_up(node: Node) -> None:
     node.quorum.log_start = 0
     response = node.quorum.answer(question)
     assert response is not None
-    node.observer.answered(question, response, node.now_ms)
+    node.raft.answered(question, response, node.now_ms)
     again = node.ask()
     assert again is not None
     assert isinstance(again.request, FetchRequest)
