@@ -36,6 +36,7 @@ PAGES = {
     "doctor": ("#/doctor", "nightly-report"),
     "inside": ("#/topics/payments/inside/0?offset=120", "Where offset 120 lies"),
     "flow": ("#/flow", "Group commit"),
+    "metadata": ("#/metadata", "is created"),
     "clients": ("#/clients", "Batches that wait"),
     "queries": ("#/queries", "revenue-by-country"),
 }
@@ -49,12 +50,25 @@ EMPTY = {
     "access": "There is no authorizer",
     "doctor": "Nothing is wrong",
     "flow": "Group commit",
+    "metadata": "Newest snapshot",
     "clients": "Nobody asks clients for their numbers",
     "pipelines": "No service publishes a pipeline",
     "queries": "No Spark query commits to a group",
 }
 ROOT = Path(__file__).parent.parent.parent
-PICTURES = ("overview", "topics", "records", "schema", "group", "inside", "flow", "clients", "transactions", "doctor")
+PICTURES = (
+    "overview",
+    "topics",
+    "records",
+    "schema",
+    "group",
+    "inside",
+    "flow",
+    "metadata",
+    "clients",
+    "transactions",
+    "doctor",
+)
 HEIGHTS = {"topics": 680, "transactions": 520, "doctor": 590, "clients": 700}
 SERIOUS = ("serious", "critical")
 

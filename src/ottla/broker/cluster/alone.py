@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Final
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ottla.broker.broker import Broker
+    from ottla.cluster.raft.newest_records import LogEntry
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,9 @@ class AloneLink:
 
     def log_state(self) -> LogState | None:
         return None if self.needs_restart else self._store.log_state()
+
+    def newest_records(self, count: int) -> Iterable[LogEntry]:
+        return () if self.needs_restart else self._store.newest_records(count)
 
     async def prepare(self) -> None:
         """Make the disk follow the image: with thousands of partitions that takes seconds."""

@@ -7,7 +7,7 @@ kraft/link.py   one of several under the controllers of a metadata log, which de
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.cluster.changes import P
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ottla.broker.cluster.controller_orders import ControllerOrders
     from ottla.broker.cluster.controller_role import ControllerRole
     from ottla.broker.replication.followers import Followers
+    from ottla.cluster.raft.newest_records import LogEntry
 
 
 class ClusterLink(Protocol):
@@ -69,6 +70,9 @@ class ClusterLink(Protocol):
 
     def log_state(self) -> LogState | None:
         """Of the metadata log of this node; None where the truth is kept elsewhere."""
+
+    def newest_records(self, count: int) -> Iterable[LogEntry]:
+        """The last committed records of that log, oldest first; none where there is none."""
 
     @property
     def is_idle(self) -> bool:

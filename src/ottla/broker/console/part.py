@@ -8,6 +8,7 @@ from ottla.broker.console import (
     access_routes,
     client_routes,
     group_routes,
+    metadata_log,
     record_routes,
     schema_routes,
     settings_routes,
@@ -43,6 +44,7 @@ def make_part(broker: Broker) -> Part:
         *transaction_routes.ROUTES,
         *access_routes.ROUTES,
         *client_routes.ROUTES,
+        *metadata_log.ROUTES,
         *inside_routes(survey),
     )
     return Part("console", routes, start, stop)

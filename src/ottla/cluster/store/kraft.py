@@ -41,6 +41,7 @@ from ottla.cluster.metadata_log.writing import VersionedRecord, snapshot_records
 from ottla.cluster.model import Broker, ControllerNode, Endpoint, FeatureRange
 from ottla.cluster.quorum_controller.activation import abort_records, first_records
 from ottla.cluster.raft.log import LogLimits, LogState, SnapshotRules
+from ottla.cluster.raft.newest_records import LogEntry, newest_records
 from ottla.cluster.raft.snapshots import RECORD_OVERHEAD_BYTES, Voters
 from ottla.cluster.raft.solo import LocalNode, QuorumOfOne
 from ottla.cluster.store.history import Deletions
@@ -295,6 +296,10 @@ class KRaftStore:
     def log_state(self) -> LogState:
         """For those who look after it."""
         return self.quorum.log.state(self.quorum.state, self.quorum.voters, self._position)
+
+    def newest_records(self, count: int) -> Iterator[LogEntry]:
+        """The last ones, oldest first."""
+        return newest_records(self.quorum.log, count)
 
     # --- upkeep -------------------------------------------------------------------------------------------------------
 

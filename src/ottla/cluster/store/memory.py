@@ -44,6 +44,9 @@ class MemoryStore:
     def log_state(self) -> None:
         """There is none."""
 
+    def newest_records(self, count: int) -> tuple[()]:
+        return ()
+
     @property
     def upkeep_is_due(self) -> bool:
         return False

@@ -218,6 +218,22 @@ def test_the_live_picture_has_numbers(http):
 # -- groups -----------------------------------------------------------------------------------------------------------
 
 
+def test_the_metadata_log_is_told_as_sentences(http):
+    http.post("/api/topics", {"name": "told", "partitions": 1, "settings": {"retention.ms": "1000"}})
+    found = http.get("/api/metadata-log", count=3).value
+    assert [each["sentence"] for each in found["records"]] == [
+        "told-0 is made on 0, led by broker 0",
+        "retention.ms of topic told is set to 1000",
+        "Topic told is created",
+    ]
+    assert found["records"][0]["offset"] == found["high_watermark"] - 1 == found["applied_offset"]
+    assert (found["is_kept"], found["leader"], found["voters"]) == (True, 0, 1)
+    assert len(http.get("/api/metadata-log", count=100000).value["records"]) <= 200
+    everything = http.get("/api/metadata-log", count=200).value["records"]
+    assert everything[-1]["sentence"] == "Controller 0 leads the metadata log"
+    assert all(each["sentence"] for each in everything)
+
+
 def test_a_group_with_its_lag_and_its_way_back(kafka, http):
     servers = kafka.bootstrap_servers
     with ottla.Consumer(bootstrap_servers=servers, group_id="team/billing", auto_offset_reset="earliest") as consumer:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ottla.broker.cluster.apply import topics_of
@@ -56,6 +56,7 @@ from ottla.values import ZERO_UUID, TopicPartition
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.cluster.raft.newest_records import LogEntry
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +104,11 @@ class KRaftLink:
 
     def log_state(self) -> LogState | None:
         return None if self._following.has_failed else self._following.log_state()
+
+    def newest_records(self, count: int) -> Iterable[LogEntry]:
+        from ottla.cluster.raft.newest_records import newest_records  # few look
+
+        return () if self._following.has_failed else newest_records(self._following.observer.log, count)
 
     passed_on = PASSED_ON
 

@@ -16,12 +16,13 @@ const PAGES = {
   access: { title: "Access", key: "a", icon: "M3.5 7.5h9v6h-9z M5.5 7.5v-2a2.5 2.5 0 0 1 5 0v2" },
   doctor: { title: "Doctor", key: "d", icon: "M8 14a6 6 0 1 0 0-12 6 6 0 0 0 0 12z M8 5.2v5.6 M5.2 8h5.6" },
   flow: { title: "Live picture", key: "l", icon: "M1.5 8.5h3l2-5.5 3 10 2-4.5h3" },
+  metadata: { title: "Metadata log", key: "k", icon: "M3.5 2.5h9v11h-9z M5.8 5.5h4.4 M5.8 8h4.4 M5.8 10.5h2.6" },
   clients: { title: "Clients", key: "c", icon: "M2.5 3h11v7.5h-11z M5.5 13.5h5 M8 10.5v3" },
   pipelines: { title: "Pipelines", key: "p", icon: "M2 3.5h4v3h-4z M10 2h4v3h-4z M10 10.5h4v3h-4z M6 5h2.5M8.5 3.5v8.5M8.5 3.5h1.5M8.5 12h1.5" },
   queries: { title: "Spark queries", key: "s", icon: "M9 1.8L3.2 9h4.2l-.9 5.2L12.8 7H8.4z" },
 };
 const MOON = "M13.3 9.7A5.7 5.7 0 0 1 6.3 2.7a5.7 5.7 0 1 0 7 7z";
-const GROUPS = [["", ["overview", "brokers", "topics", "schemas", "groups", "transactions", "access", "doctor"]], ["The inside", ["flow", "clients", "pipelines", "queries"]]];
+const GROUPS = [["", ["overview", "brokers", "topics", "schemas", "groups", "transactions", "access", "doctor"]], ["The inside", ["flow", "metadata", "clients", "pipelines", "queries"]]];
 
 const icon = (d) => s("svg", { class: "icon", viewBox: "0 0 16 16", "aria-hidden": "true" }, s("path", { d }));
 
