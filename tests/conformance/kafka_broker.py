@@ -58,7 +58,7 @@ class KafkaBroker:
         self.data = data
         self.log = scratch / "broker.log"
         self.properties = scratch / "broker.properties"
-        self.port, self.controller_port = _free_ports(2)
+        self.port, self.controller_port = free_ports(2)
         self._process: subprocess.Popen[bytes] | None = None
         text = PROPERTIES.format(port=self.port, controller_port=self.controller_port, data=data)
         self.properties.write_text(text + settings)
@@ -141,7 +141,7 @@ def run_java(jars: Path, main_class: str, *arguments: str, limit_s: int = 300, w
     return done.stderr * with_errors + done.stdout
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
         return [each.getsockname()[1] for each in sockets]

@@ -1,8 +1,9 @@
 """One data directory, opened by Apache Kafka 4.3.1 and by us in turn, with the same server.properties.
 
 Back and forth: Apache, Ottla, Apache, Ottla. In it are topics with settings, records of transactions that were
-committed and aborted, offsets of groups, SCRAM users, access rules and quotas. After each turn everything is as it was,
-and Apache's DumpLogSegments has nothing to say about the metadata log. Needs Java and Kafka's jars: run by
+committed and aborted, offsets of groups, SCRAM users, access rules, quotas and a delegation token. After each turn
+everything is as it was, and Apache's StorageTool, DumpLogSegments and MetadataShell have nothing to say against it.
+Needs Java and Kafka's jars: run by
 `make test-long`, with one turn of each in `make test`.
 """
 
@@ -14,21 +15,33 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.conformance.kafka_broker import CLUSTER_ID, KafkaBroker, run_java
-from tests.conformance.kafka_jars import JarsMissing, find_jars
+from tests.conformance.kafka_broker import CLUSTER_ID, KafkaBroker, free_ports, run_java
+from tests.conformance.kafka_jars import JarsMissing, find_jars, java_command
 from tests.patience import HANG_S
 
 from ottla import Admin, Consumer, Producer, TopicPartition
 from ottla.client.admin.access import AclBinding, AclFilter, ResourceType
 from ottla.client.admin.configs import ConfigResource, ConfigResourceType, ConfigSource
-from ottla.client.admin.credentials import ScramUpsertion
+from ottla.client.admin.credentials import Principal, ScramMechanism, ScramUpsertion
 from ottla.client.admin.operations import AclOperation
 from ottla.client.admin.topics import NewTopic
 
-ACCESS = """
+LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+ACCESS = f"""
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
+sasl.enabled.mechanisms=SCRAM-SHA-256
+listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config={LOGIN}
+delegation.token.secret.key=a key that both have
+metadata.log.max.record.bytes.between.snapshots=1500
 """
+ALICE = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "SCRAM-SHA-256",
+    "sasl_plain_username": "alice",
+    "sasl_plain_password": "secret",
+}
+SHELL = "org.apache.kafka.shell.MetadataShell"
 FROM_THE_BEGINNING = {"auto_offset_reset": "earliest"}
 
 
@@ -47,13 +60,23 @@ class Node:
         self.data = scratch / "data"
         self.log = scratch / "ottla.log"
         self.kafka = KafkaBroker(jars, scratch, self.data, ACCESS)
-        text = self.kafka.properties.read_text()
+        (self._port,) = free_ports(1)
+        text = self.kafka.properties.read_text().replace(
+            f"listeners=PLAINTEXT://127.0.0.1:{self.kafka.port}",
+            f"listeners=SASL_PLAINTEXT://{self.for_users},PLAINTEXT://127.0.0.1:{self.kafka.port}",
+        )
+        text = text.replace("CONTROLLER:PLAINTEXT\n", "CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT\n")
         if is_dynamic:
             lines = [line for line in text.splitlines() if not line.startswith("controller.quorum.voters")]
             lines.append(f"controller.quorum.bootstrap.servers=127.0.0.1:{self.kafka.controller_port}")
             text = "\n".join(lines) + "\n"
         self.kafka.properties.write_text(text)
         self._format = ("--standalone",) if is_dynamic else ()
+
+    @property
+    def for_users(self) -> str:
+        """Where one logs in."""
+        return f"127.0.0.1:{self._port}"
 
     def format(self) -> None:
         words = ("format", "-t", CLUSTER_ID, "-c", str(self.kafka.properties), *self._format)
@@ -81,6 +104,13 @@ class Node:
             process.wait()
             process.stdout.close()
 
+    def info(self) -> str:
+        """What Apache's StorageTool says of the directory; it fails when that has a problem."""
+        return self.kafka.run("kafka.tools.StorageTool", "info", "-c", str(self.kafka.properties))
+
+    def snapshots(self) -> list[Path]:
+        return sorted((self.data / "__cluster_metadata-0").glob("0*.checkpoint"))
+
     def dump(self) -> str:
         """What Apache's tool says of the metadata log."""
         folder = self.data / "__cluster_metadata-0"
@@ -95,7 +125,7 @@ class Node:
         )
 
 
-def fill(bootstrap: str) -> None:
+def fill(bootstrap: str, for_users: str) -> None:
     """Everything there is to be kept."""
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics([NewTopic("orders", 3, configs={"retention.ms": "86400000"})])
@@ -104,7 +134,9 @@ def fill(bootstrap: str) -> None:
         admin.create_acls([rule("alice"), rule("bob")])
         admin.delete_acls([AclFilter(principal="User:bob")])
         admin.alter_client_quotas([({"user": "alice"}, {"producer_byte_rate": 1_000_000.0})])
-        admin.alter_user_scram_credentials([ScramUpsertion("alice", "secret")])
+        admin.alter_user_scram_credentials([ScramUpsertion("alice", "secret", ScramMechanism.SCRAM_SHA_256)])
+    with Admin(bootstrap_servers=for_users, **ALICE) as admin:
+        admin.create_delegation_token(renewers=[Principal("User", "bob")], max_lifetime_ms=86_400_000)
     write(bootstrap, "first")
 
 
@@ -128,8 +160,13 @@ def write(bootstrap: str, what: str) -> None:
         reader.commit()
 
 
-def picture(bootstrap: str) -> dict[str, object]:
+def picture(bootstrap: str, for_users: str) -> dict[str, object]:
     """All that clients can see."""
+    with Admin(bootstrap_servers=for_users, **ALICE) as admin:
+        (token,) = admin.describe_delegation_tokens()
+    login = {"security.protocol": "SASL_PLAINTEXT", **token.login_settings(ScramMechanism.SCRAM_SHA_256)}
+    with Admin(login, bootstrap_servers=for_users) as admin:
+        assert admin.describe_cluster().cluster_id == CLUSTER_ID, "the token is a password"
     with Admin(bootstrap_servers=bootstrap) as admin:
         topics = admin.describe_topics(sorted(admin.list_topics()))
         configs = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in topics])
@@ -155,6 +192,7 @@ def picture(bootstrap: str) -> dict[str, object]:
                 group: {name: found.offset for name, found in admin.list_consumer_group_offsets(group).items() if found}
                 for group in groups
             },
+            "token": (token, token.hmac),
             "records": records(bootstrap),
         }
 
@@ -178,12 +216,14 @@ def go(node: Node, turns: list[str]) -> None:
     for number, whose in enumerate(turns):
         with node.running(whose) as bootstrap:
             if not number:
-                fill(bootstrap)
+                fill(bootstrap, node.for_users)
             else:
-                assert picture(bootstrap) == expected, f"turn {number}, {whose}"
+                assert picture(bootstrap, node.for_users) == expected, f"turn {number}, {whose}"
                 write(bootstrap, f"turn {number}")
-            expected = picture(bootstrap)
+            expected = picture(bootstrap, node.for_users)
             assert len(expected["records"]) == 10 * (number + 1)  # type: ignore[arg-type]
+        assert "Found problem" not in (said := node.info()), said
+        assert CLUSTER_ID in said
         said = node.dump()
         assert "REGISTER_BROKER_RECORD" in said
         assert not [line for line in said.splitlines() if "rror" in line or "orrupt" in line or "kipping" in line], said
@@ -198,6 +238,33 @@ def test_a_directory_of_apache_kafka_is_ours_and_theirs_again(jars: Path, tmp_pa
 @pytest.mark.long
 def test_a_directory_that_begins_with_us_is_theirs_and_ours_again(jars: Path, tmp_path: Path) -> None:
     go(Node(jars, tmp_path, is_dynamic=True), ["ottla", "apache", "ottla", "apache"])
+
+
+@pytest.mark.long
+def test_apaches_metadata_shell_reads_a_snapshot_of_a_node_of_ours(jars: Path, tmp_path: Path) -> None:
+    try:
+        shell_jars = find_jars("4.3", "shell")
+    except JarsMissing as reason:
+        pytest.skip(str(reason))
+    node = Node(jars, tmp_path, is_dynamic=True)
+    node.format()
+    with node.running("ottla") as bootstrap:
+        fill(bootstrap, node.for_users)
+    assert len(node.snapshots()) > 1, "one is made when the log has grown, beside the bootstrap one"
+    commands = "ls /image/topics/byName\ncat /image/cluster/1\ntree /image\nexit\n"
+    shell = java_command(shell_jars, SHELL, "--snapshot", str(node.snapshots()[-1]))
+    theirs = subprocess.run(shell, input=commands, capture_output=True, text=True, timeout=HANG_S, check=True).stdout
+    ours = subprocess.run(
+        [sys.executable, "-m", "ottla.cli.kafka.metadata_shell", "--snapshot", str(node.snapshots()[-1])],
+        input=commands,
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=True,
+    ).stdout
+    assert "clicks" in theirs
+    assert "alice" in theirs
+    assert ours == theirs
 
 
 def test_apache_kafka_opens_a_directory_of_ours(jars: Path, tmp_path: Path) -> None:

@@ -149,11 +149,14 @@ async def lose_session(cluster: SimulatedCluster, fault: Fault) -> None:
 
 
 async def kill_active_controller(cluster: SimulatedCluster, fault: Fault) -> None:
-    """kill -9 of the controller that is active now; another one is elected, if there is one."""
+    """kill -9 of the controller that is active now; another one is elected, if there is one. For a while before that
+    it may be cut off from the others, and append what is never committed."""
     controllers = cluster.controllers
     if controllers is None or controllers.active not in controllers.nodes:
         return
     killed = controllers.active
+    controllers.quorum.is_cut_off = True
+    await asyncio.sleep(fault.number("alone_s"))
     controllers.kill(killed)
     await asyncio.sleep(fault.duration_s)
     controllers.restart(killed)

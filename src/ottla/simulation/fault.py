@@ -202,6 +202,10 @@ def _rot(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
     return {"part": part, "how": how, "bit": random.randrange(8), "down": down, **picks}
 
 
+def _controller_kill(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
+    return {"alone_s": round(random.choice((0.0, 0.3, 3.0)) * random.random(), 6)}
+
+
 def _controller_cut(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
     return {"way": random.choice(("to", "from", "both", "both"))}
 
@@ -248,5 +252,6 @@ DRAWN: Final[Mapping[str, Callable[[Random, int, int], Mapping[str, Parameter]]]
     "hold": _pick,
     "slow": _slow,
     BIT_ROT: _rot,
+    "controller-kill": _controller_kill,
     "controller-cut": _controller_cut,
 }

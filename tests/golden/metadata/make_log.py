@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.conformance.kafka_broker import _free_ports, run_java
+from tests.conformance.kafka_broker import free_ports, run_java
 from tests.conformance.kafka_jars import RELEASES, find_jars, java_command
 
 from ottla.client.admin.access import AclBinding, AclFilter, AclPermission, PatternType, ResourceType
@@ -138,7 +138,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 def cluster(scratch: Path) -> Iterator[list[Node]]:
     """One controller (node 1) and two brokers, formatted and started; killed at the end."""
     jars = find_jars(LINE)
-    ports = [0, *_free_ports(6)]
+    ports = [0, *free_ports(6)]
     nodes = [Node(jars, scratch, node, directories, ports) for node, directories in ((1, 1), (2, 2), (3, 1))]
     try:
         nodes[0].format("--standalone", "-S", "SCRAM-SHA-256=[name=alice,password=golden-secret,iterations=4096]")

@@ -4,8 +4,8 @@
     end = quorum.append(changes)              # in the log at once, committed a moment later
     await quorum.committed(end)               # False when another leader came first
 
-1. What is appended can be fetched at once, and counts COMMIT_S later, as if a majority had synced it. So whoever
-   follows may have records that the next leader does not have.
+1. What is appended can be fetched at once, and counts COMMIT_S later, as if a majority had synced it; never, while the
+   leader is cut off from it. So whoever follows may have records that the next leader does not have.
 2. `image` is that of the end of the log: the next decision is made on what is not committed yet.
 3. Snapshots are made after SNAPSHOT_BYTES of records, and the log before them goes: who was away for long gets one.
 4. It belongs to no process, and is never lost.
@@ -45,6 +45,7 @@ class Quorum:
         self.loop = loop
         self.leader = NOBODY
         self.epoch = 0
+        self.is_cut_off = False  # the leader is, from the majority: it appends, and commits nothing
         self.random = random
         self.files = MemoryFiles(seed=random.getrandbits(32), now_ms=self.now_ms)
         self.log = MetadataLog.open(self.files, Path("/"), now_ms=self.now_ms(), limits=LIMITS)
@@ -69,6 +70,7 @@ class Quorum:
         self._cut(self.random.choice([self.log.high_watermark, *ends]))
         self.epoch += 1
         self.leader = node
+        self.is_cut_off = False
         me = Voter(voter_id=node)
         change = LeaderChangeMessage(leader_id=node, voters=[me], granting_voters=[me])
         self._add(
@@ -121,7 +123,7 @@ class Quorum:
         self._notify_grown()
 
     def _commit(self, end: int, epoch: int) -> None:
-        if epoch != self.epoch or self.leader == NOBODY or end <= self.log.high_watermark:
+        if epoch != self.epoch or self.leader == NOBODY or self.is_cut_off or end <= self.log.high_watermark:
             return
         self.log.update_high_watermark(end)
         due = [future for offset, future in self._waiting if offset <= end]
