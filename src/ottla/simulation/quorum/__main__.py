@@ -20,6 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m ottla.simulation.quorum", description=__doc__)
     parser.add_argument("--seeds", default="1-1000", metavar="A-B", help="which schedules; 1-1000 by default")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="so many processes")
+    parser.add_argument("--first", action="store_true", help="end at the first seed that breaks a promise")
     options = parser.parse_args(arguments)
     began_s, total, played, failed = time.monotonic(), Counter[str](), 0, 0
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
@@ -29,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if outcome.problem:
                 failed += 1
                 print(f"seed {outcome.seed}: {outcome.problem}", flush=True)
+                if options.first:
+                    break
             if sys.stderr.isatty():
                 print(f"\r{played} schedules, {failed} with a broken promise", end="", file=sys.stderr, flush=True)
     what = ", ".join(f"{count:,} {name}" for name, count in sorted(total.items()))
