@@ -108,7 +108,7 @@ class KRaftLink:
     def newest_records(self, count: int) -> Iterable[LogEntry]:
         from ottla.cluster.raft.newest_records import newest_records  # few look
 
-        return () if self._following.has_failed else newest_records(self._following.observer.log, count)
+        return () if self._following.has_failed else newest_records(self._following.quorum.raft.log, count)
 
     passed_on = PASSED_ON
 
