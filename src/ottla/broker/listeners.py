@@ -1,4 +1,5 @@
-"""The listeners of a broker: who may connect and how many, TLS, logins, and the addresses that clients are sent to.
+"""The listeners of a broker, or of a controller: who may connect and how many, TLS, logins, and the addresses that
+clients are sent to.
 
 1. TLS reads its stores before a port is open, and again when its settings change. What logs clients in is loaded by the
    first listener that needs it.
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final, TypedDict
 
@@ -36,7 +37,7 @@ LIMITS_BY_ADDRESS: Final = ("max.connections.per.ip", "max.connections.per.ip.ov
 
 
 class Listeners:
-    """All listeners of one broker."""
+    """All listeners of one broker, or those of the controller on its node."""
 
     def __init__(
         self,
@@ -52,6 +53,14 @@ class Listeners:
         """`settings` are those of the start: a listener keeps its address for as long as the broker runs."""
         self._broker = broker
         self._settings = settings
+        of_controller = broker.link.is_controller
+        self._endpoints = settings.controller_listeners if of_controller else settings.endpoints
+        self._advertised = settings.advertised_endpoints
+        self._hostname = socket.gethostname()
+        if of_controller:  # where no address is advertised it is this machine's name, as in Kafka
+            found = settings.controller_endpoints
+            self._advertised = tuple(each._replace(host="") if each.is_any_interface else each for each in found)
+            self._hostname = socket.getfqdn() if any(not each.host for each in self._advertised) else ""
         self._world = world
         self._stack = stack
         self._registry = registry
@@ -63,12 +72,12 @@ class Listeners:
 
     def _make_acceptor(self, dispatcher: Dispatcher) -> Acceptor:
         settings = self._settings
-        limits = ConnectionLimits(**_limits(self._broker.settings))
-        limit_names = [*LIMITS_BY_ADDRESS, *_of_each_listener(settings, "max.connections")]
-        self._broker.dynamic.subscribe(limit_names, lambda _, new: limits.change(**_limits(new)))
+        limits = ConnectionLimits(**_limits(self._broker.settings, self._endpoints))
+        limit_names = [*LIMITS_BY_ADDRESS, *_of_each_listener(self._endpoints, "max.connections")]
+        self._broker.dynamic.subscribe(limit_names, lambda _, new: limits.change(**_limits(new, self._endpoints)))
         rates = self._broker.connection_rates
         rates.change(self._broker.settings)
-        rate_names = _of_each_listener(settings, "max.connection.creation.rate")
+        rate_names = _of_each_listener(self._endpoints, "max.connection.creation.rate")
         self._broker.dynamic.subscribe(rate_names, lambda _, new: rates.change(new))
         link_settings = LinkSettings(
             frame_limit_bytes=settings.socket_request_max_bytes,
@@ -93,7 +102,7 @@ class Listeners:
     async def open(self) -> tuple[model.Endpoint, ...]:
         """Open every port; returns the addresses that clients are sent to."""
         bound: list[Endpoint] = []
-        for each in self._settings.endpoints:
+        for each in self._endpoints:
             port = await self.acceptor.listen(
                 each.name,
                 each.host,
@@ -106,16 +115,18 @@ class Listeners:
             bound.append(each._replace(port=port))
         if self._key_sets is not None:
             await self._key_sets.first_read()
-        advertised = advertise(self._settings.advertised_endpoints, bound, socket.gethostname())
+        advertised = advertise(self._advertised, bound, self._hostname)
         return tuple(model.Endpoint(each.name, each.host, each.port, each.protocol) for each in advertised)
 
     def _make_tls(self, *, is_member: bool) -> TlsListeners | None:
         """The listeners with TLS, which read their stores now; None when there are none, and nothing is loaded."""
-        if not any(each.protocol.endswith("SSL") for each in self._settings.endpoints):
+        if not any(each.protocol.endswith("SSL") for each in self._endpoints):
             return None
         from ottla.broker.security.tls_listeners import TlsListeners
 
-        made = TlsListeners(self._broker.dynamic, self._registry, self._world.clock, is_member=is_member)
+        made = TlsListeners(
+            self._broker.dynamic, self._registry, self._world.clock, endpoints=self._endpoints, is_member=is_member
+        )
         made.start()
         self._broker.settings_checks.append(made.check)
         self._stack.callback(made.stop)
@@ -150,17 +161,17 @@ class _Limits(TypedDict):
     listeners: dict[str, int]
 
 
-def _of_each_listener(settings: BrokerSettings, name: str) -> list[str]:
+def _of_each_listener(endpoints: Sequence[Endpoint], name: str) -> list[str]:
     """The keys of a setting: of the broker, and of each listener."""
-    return [name, *(f"listener.name.{each.name.lower()}.{name}" for each in settings.endpoints)]
+    return [name, *(f"listener.name.{each.name.lower()}.{name}" for each in endpoints)]
 
 
-def _limits(settings: BrokerSettings) -> _Limits:
+def _limits(settings: BrokerSettings, endpoints: Sequence[Endpoint]) -> _Limits:
     return {
         "total": settings.max_connections,
         "per_address": settings.max_connections_per_ip,
         "overrides": parse_connection_overrides(settings.max_connections_per_ip_overrides),
-        "listeners": {each.name: settings.for_listener(each.name).max_connections for each in settings.endpoints},
+        "listeners": {each.name: settings.for_listener(each.name).max_connections for each in endpoints},
     }
 
 

@@ -12,6 +12,10 @@ With process.roles=broker the truth is the metadata log of controllers, and a st
 
     directories (formatted) → metadata log, followed up to what is committed → logs (recovery) → broker
     → ports, closed → registration → partitions, coordinators → unfenced → ready
+
+A node that is a controller, too (broker/cluster/quorum/controller_node.py), has that running before it follows the log,
+and stops it last: its broker is under the controllers like any other. A node that is a controller and no broker has
+only that.
 """
 
 from __future__ import annotations
@@ -63,6 +67,7 @@ from ottla.values import random_uuid, uuid_to_text
 
 if TYPE_CHECKING:
     from ottla.broker.cluster.client_gate import ClientGate
+    from ottla.broker.cluster.quorum.controller_node import ControllerNode
     from ottla.broker.http.door import Opened
     from ottla.broker.security.first_users import FirstUser
 
@@ -115,6 +120,7 @@ class Server:
         self._is_ready = False
         self._has_crashed = False
         self.broker: Broker
+        self.controller: ControllerNode | None = None
         self.listeners: Listeners
         self.info: ServerInfo
         self.admin_address: tuple[str, int] | None = None
@@ -146,6 +152,8 @@ class Server:
         self._is_ready = False
         self._has_crashed = True
         self.listeners.acceptor.abort()
+        if self.controller is not None:
+            self.controller.listeners.acceptor.abort()
         await self.broker.link.vanish()
         await self._stack.aclose()
 
@@ -163,6 +171,8 @@ class Server:
             await asyncio.gather(starting, failing, return_exceptions=True)
 
     async def _start(self) -> ServerInfo:
+        if self.settings.is_only_controller:
+            return await self._start_controller()
         return await (self._start_under_controllers() if self.settings.is_under_controllers else self._start_by_store())
 
     async def _start_by_store(self) -> ServerInfo:
@@ -218,19 +228,28 @@ class Server:
 
         world, settings = self._world, self.settings
         pool = self._make_pool()
-        identity = joining.read_identity(world.files, settings)
+        identity = joining.read_identity(world.files, settings, lambda: random_uuid(world.random.randbytes))
         assert identity.cluster_id is not None, "it is refused without"
         assert identity.node_id is not None, "it is refused without"
         self._make_directories(settings.data_directories)
         logs = self._make_logs(identity.cluster_id, identity.node_id, lambda: following.image, meta_version=1)
         logs.claim()
         directory = self._metadata_directory(logs, identity.cluster_id, identity.node_id)
+        voting: tuple[model.Endpoint, ...] = ()
+        if settings.is_controller:
+            self.controller = self._make_controller(identity, pool)
+            self._stack.push_async_callback(self.controller.abandon)  # of a start that fails
+            voting = await self.controller.open()
         following, controllers, connecting = joining.open_following(
-            settings, world, directory, identity, self._fail, pool
+            settings, world, directory, identity, self._fail, pool, voting
         )
         self._stack.push_async_callback(controllers.close)
         self._stack.push_async_callback(following.stop)
-        following.start()
+        if self.controller is None:
+            following.start()
+        else:
+            self._stack.push_async_callback(self._stop_controller)
+            await self.controller.start(following, controllers, directory)
         await following.caught_up()
         self._load_logs(logs, pool)
         self._served = SERVED_APIS | PASSED_ON
@@ -264,6 +283,54 @@ class Server:
         await self._open_http()
         self.listeners.acceptor.release()
         return self._make_info(identity.node_id, identity.cluster_id, endpoints)
+
+    async def _start_controller(self) -> ServerInfo:
+        """A controller and no broker. What looks after a broker (health, metrics, the console) looks after it."""
+        from ottla.broker.cluster.kraft import joining
+
+        world, settings = self._world, self.settings
+        pool = self._make_pool()
+        identity = joining.read_identity(world.files, settings, lambda: random_uuid(world.random.randbytes))
+        assert identity.cluster_id is not None, "it is refused without"
+        assert identity.node_id is not None, "it is refused without"
+        directory = self._own_directory(settings.metadata_directory, identity.cluster_id, identity.node_id)
+        controller = self.controller = self._make_controller(identity, pool, self.registry)
+        self._stack.push_async_callback(controller.abandon)  # of a start that fails
+        self.broker, self.listeners = controller.broker, controller.listeners
+        endpoints = await controller.open()
+        following, controllers, _ = joining.open_following(
+            settings, world, directory, identity, self._fail, pool, endpoints
+        )
+        self._stack.push_async_callback(controllers.close)
+        self._stack.push_async_callback(following.stop)
+        self._stack.push_async_callback(self._stop_controller)
+        await controller.start(following, controllers, directory)
+        self._watch_loop()
+        await self._open_http()
+        return self._make_info(identity.node_id, identity.cluster_id, endpoints)
+
+    def _make_controller(
+        self, identity: MetaProperties, pool: Executor | None, registry: Registry | None = None
+    ) -> ControllerNode:
+        from ottla.broker.cluster.quorum.controller_node import ControllerNode
+
+        assert identity.cluster_id is not None, "it is refused without"
+        assert identity.node_id is not None, "it is refused without"
+        return ControllerNode(
+            identity.node_id,
+            self.settings,
+            self._world,
+            cluster_id=identity.cluster_id,
+            pool=pool,
+            ended=self._fail,
+            registry=registry,
+            policies=self._policies,
+            first_users=self._first_users,
+        )
+
+    async def _stop_controller(self) -> None:
+        assert self.controller is not None, "it was started"
+        await (self.controller.abandon() if self._has_crashed else self.controller.stop())
 
     def _make_broker(
         self,
@@ -301,9 +368,11 @@ class Server:
     def _metadata_directory(self, logs: LogManager, cluster_id: str, broker_id: int) -> LogDirectory:
         """The directory that has the metadata log, locked: one of the log directories, which are, or one of its own."""
         found = next((each for each in logs.directories if each.path == self.settings.metadata_directory), None)
-        if found is not None:
-            return found
-        made = LogDirectory(self.settings.metadata_directory, self._world.files)
+        return found or self._own_directory(self.settings.metadata_directory, cluster_id, broker_id)
+
+    def _own_directory(self, path: Path, cluster_id: str, broker_id: int) -> LogDirectory:
+        """A directory that has nothing but the metadata log, locked."""
+        made = LogDirectory(path, self._world.files)
         self._make_directories([made.path])
         made.lock()
         self._stack.callback(made.release)
@@ -347,10 +416,13 @@ class Server:
         """The jobs, and who watches: threads that must live, and what holds the loop."""
         if shared is not None:
             self.broker.watchdog.watch_threads(shared.dead_threads)
+        self._watch_loop()
+        self._stack.push_async_callback(start_jobs(self.broker, logs, self._world.clock, pool, self._fail))
+
+    def _watch_loop(self) -> None:
         if isinstance(self._world.clock, SystemClock):  # on any other clock nobody is late
             self.broker.stalls.watch()
             self._stack.callback(self.broker.stalls.stop)
-        self._stack.push_async_callback(start_jobs(self.broker, logs, self._world.clock, pool, self._fail))
 
     def _keep_users(self, store: MetadataStore) -> None:
         """The store is open until the end, and has the first users."""

@@ -299,33 +299,60 @@ def test_brokers_must_be_told_a_listener_that_exists():
         BrokerSettings({"inter.broker.listener.name": "PLAINTEXT", "security.inter.broker.protocol": "PLAINTEXT"})
 
 
-def test_controller_listeners_of_a_kafka_quorum_are_not_opened():
-    settings = BrokerSettings(
-        {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": "1@localhost:9093",
-            "controller.listener.names": "CONTROLLER",
-            "listeners": "PLAINTEXT://localhost:9092,CONTROLLER://:9093",
-            "advertised.listeners": "PLAINTEXT://localhost:9092",
-        }
-    )
+COMBINED = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.quorum.voters": "1@localhost:9093",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+    "advertised.listeners": "PLAINTEXT://localhost:9092",
+}
+
+
+def test_a_node_of_both_roles_opens_the_listeners_of_brokers_and_of_controllers():
+    settings = BrokerSettings(COMBINED)
     assert [each.name for each in settings.endpoints] == ["PLAINTEXT"]
+    assert [each.name for each in settings.controller_listeners] == ["CONTROLLER"]
+    assert [each.address for each in settings.controller_endpoints] == ["localhost:9093"]
     assert warnings(settings) == []
-    assert settings.is_alone
+    assert (settings.is_controller, settings.is_under_controllers, settings.is_alone) == (True, True, False)
+
+
+def test_a_controller_that_is_no_broker_opens_nothing_for_clients():
+    settings = BrokerSettings({**COMBINED, **CONTROLLER_ALONE})
+    assert settings.endpoints == ()
+    assert (settings.is_only_controller, settings.is_controller) == (True, True)
+    assert settings.inter_broker_listener.name == "CONTROLLER"
+
+
+CONTROLLER_ALONE = {
+    "process.roles": "controller",
+    "listeners": "CONTROLLER://localhost:9093",
+    "advertised.listeners": "CONTROLLER://localhost:9093",
+}
 
 
 @pytest.mark.parametrize(
-    ("quorum", "words"),
+    ("change", "words"),
     [
-        ({"process.roles": "controller"}, "only keeps the metadata"),
-        ({"process.roles": "broker,controller", "controller.quorum.voters": "1@a:1,2@b:1,3@c:1"}, "quorum of 3"),
-        ({"process.roles": "broker,controller", "controller.quorum.bootstrap.servers": "a:1,b:1"}, "quorum of 2"),
+        ({"listeners": "PLAINTEXT://localhost:9092", "controller.quorum.voters": "1@a:1,2@b:1"}, "needs a listener"),
+        ({"process.roles": "controller", "listeners": "PLAINTEXT://localhost:9092"}, "needs a listener"),
+        ({"process.roles": "controller"}, "which only a broker opens"),
+        ({"controller.quorum.voters": "2@a:1,3@b:1"}, "node.id=1 is no voter"),
+        ({**CONTROLLER_ALONE, "node.id": None}, "needs node.id"),
+        ({"zookeeper.connect": "localhost:2181"}, "both say where the truth"),
     ],
 )
-def test_a_controller_of_a_quorum_of_others_is_refused(quorum: dict[str, str], words: str) -> None:
-    with pytest.raises(InvalidSetting, match=f"{words}.*cannot be one of them.*--brokers N"):
-        BrokerSettings({"node.id": "1", **quorum})
+def test_a_controller_says_what_it_lacks(change: dict[str, str | None], words: str) -> None:
+    values = {name: value for name, value in {**COMBINED, **change}.items() if value is not None}
+    with pytest.raises(InvalidSetting, match=words):
+        BrokerSettings(values)
+
+
+def test_a_controller_listener_that_others_reach_asks_for_a_login():
+    listeners = "PLAINTEXT://localhost:9092,CONTROLLER://:9093"
+    with pytest.raises(InvalidSetting, match=r"CONTROLLER.*can be reached from other machines"):
+        BrokerSettings({**COMBINED, "listeners": listeners})
 
 
 UNDER_CONTROLLERS = {

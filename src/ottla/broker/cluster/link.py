@@ -3,6 +3,7 @@
 alone.py        the broker is the whole cluster: it keeps the truth in its own store and decides by itself
 membership.py   one of several: a controller among them decides, other brokers lead other partitions
 kraft/link.py   one of several under the controllers of a metadata log, which decide
+quorum/link.py  no broker at all: a controller of a metadata log, which the others ask
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ class ClusterLink(Protocol):
     """What a broker can do in its cluster. Whatever is refused is raised as a BrokerError."""
 
     is_alone: bool
+    """Nobody else decides: no other broker is asked, and none asks."""
+    is_controller: bool
+    """A controller of a metadata log, which serves what controllers serve."""
     passed_on: frozenset[int]
     """The keys of APIs whose requests are none of this broker's handlers': `forward` answers them, always."""
 
@@ -46,8 +50,9 @@ class ClusterLink(Protocol):
     def epoch(self) -> int:
         """Of this broker's registration; -1 while it has none."""
 
-    metadata_directory_id: bytes
-    """Of the directory with which this node votes in the quorum; zeros where it has no vote."""
+    @property
+    def metadata_directory_id(self) -> bytes:
+        """Of the directory with which this node votes in the quorum; zeros where it has no vote."""
 
     @property
     def controller_for_clients(self) -> int:

@@ -113,6 +113,7 @@ class ClusterMember:
     """ClusterLink and Member of a broker in a cluster; see the module. Belongs to the broker's loop."""
 
     is_alone = False
+    is_controller = False
     metadata_directory_id = ZERO_UUID
 
     def log_state(self) -> None:

@@ -42,6 +42,8 @@ from ottla.broker.requests.served import (
     LARGE_FRAME_BYTES,
     Decode,
     Encode,
+    Quota,
+    Served,
     answering,
     frame_limit_bytes,
     handler_of,
@@ -91,6 +93,7 @@ class Lane:
         "check",
         "decode",
         "encode",
+        "entries",
         "exempts",
         "forwarded_charges",
         "frame_bytes",
@@ -108,22 +111,24 @@ class Lane:
     def __init__(self, broker: Broker, gate: Gate, api: Api, version: int) -> None:
         self.api = api
         self.version = version
-        declared = served(api)
+        declared = served(api, is_controller=broker.link.is_controller)
         self.handler: Handler = answering(broker, api)
         self.runs = declared.runs(version) if declared.runs is not None else None
         if broker.tracing is not None and self.runs is not None:  # records come by requests that can be run together
             self.handler, self.runs = broker.tracing.around(self.handler), None
-        self.decode, self.encode = codec_of(api, version)
+        self.decode, self.encode = _codec(api, version, declared)
         self.answer_header = _ANSWER_HEADERS[response_header_version(api.key, version)]
         self.has_error_code = any(field.name == "error_code" for field in api.response.fields)
         self.frame_bytes = frame_limit_bytes(api.key)
+        self.entries = declared.entries
         self.slices = declared.slices
         self.large_bytes = LARGE_FRAME_BYTES if declared.is_paced or declared.slices else self.frame_bytes
         check, is_for_brokers = gate.check_of(api), api.key in BROKER_APIS
         # Who may not give orders is refused before anything of his order is read: it may be large.
         self.admission = check if is_for_brokers else None
         self.check = None if is_for_brokers else check
-        self.charges = None if _is_between_brokers(api) else partial(broker.quotas.charges_of, declared.quota.value)
+        is_free = _is_between_brokers(api) or (broker.link.is_controller and declared.quota is Quota.NONE)
+        self.charges = None if is_free else partial(broker.quotas.charges_of, declared.quota.value)
         self.forwarded_charges = partial(_forwarded_charges, broker)
         self.exempts = declared.exempts
         self.throttled = declared.throttled(version) if declared.throttled is not None else self._throttled
@@ -143,8 +148,11 @@ def _is_between_brokers(api: Api) -> bool:
 
 
 def codec_of(api: Api, version: int) -> tuple[Decode, Encode]:
-    """How its requests are read and its answers written."""
-    declared = served(api)
+    """How a broker reads its requests and writes its answers."""
+    return _codec(api, version, served(api))
+
+
+def _codec(api: Api, version: int, declared: Served) -> tuple[Decode, Encode]:
     if declared.codec is not None:
         return declared.codec(version)
     return partial(decoder(api.request, version), left=declared.entries), encoder(api.response, version)
@@ -426,7 +434,7 @@ def _decoded(lane: Lane, frame: memoryview, position: int) -> Any:
     try:
         return lane.decode(frame, position)[0]
     except DECODE_FAILURES:
-        limit = served(lane.api).entries
+        limit = lane.entries
         if len(frame) > _EXPLAINED_BYTES:
             what = f"{lane.api} version {lane.version}, {len(frame)} bytes"
             raise MalformedMessage(f"{what}: it is broken, or has more than {limit} entries") from None

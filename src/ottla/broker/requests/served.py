@@ -5,7 +5,8 @@
 
 1. What has a handler file and belongs at the listener (protocol/api.py) is served and advertised there, nothing else;
    finding that out costs no import. What belongs at no broker of Kafka 4 is between brokers: its handler file is in
-   handlers/between_brokers/, and it is served to brokers only.
+   handlers/between_brokers/, and it is served to brokers only. What controllers answer is in handlers/controllers/;
+   an API that they answer as any broker does has no file there.
 2. A handler module has SERVES and `handle(broker, request, context)`: a plain function where the answer is there at
    once, an `async` one where it must be awaited. It returns the response, or None where no answer is written.
 3. How much one request may ask for is limited before anything is done for it. A decoder makes an object of every entry
@@ -124,21 +125,25 @@ class Served:
     """For requests of a version that came together."""
 
 
-def _modules() -> dict[str, str]:
-    """Where the handler of each API is, by the name of its module."""
-    found = {}
+_CONTROLLERS: Final = f"{handlers.__name__}.controllers."
+
+
+def _modules() -> tuple[dict[str, str], dict[str, str]]:
+    """Where the handler of each API is, by the name of its module: of brokers, and of controllers."""
+    found: tuple[dict[str, str], dict[str, str]] = ({}, {})
     for module in pkgutil.walk_packages(handlers.__path__, f"{handlers.__name__}."):
         if not module.ispkg:
-            found[module.name.rpartition(".")[2]] = module.name
-    return found
+            found[module.name.startswith(_CONTROLLERS)][module.name.rpartition(".")[2]] = module.name
+    return found[0], {**found[0], **found[1]}
 
 
-_MODULES: Final = _modules()
+_MODULES, _CONTROLLER_MODULES = _modules()
 
 
 def served_at(listeners: ListenerType) -> frozenset[int]:
     """The keys of what is served at a listener of one of these kinds."""
-    return frozenset(key for key, api in APIS.items() if api.listeners & listeners and api.module in _MODULES)
+    modules = _CONTROLLER_MODULES if listeners is ListenerType.CONTROLLER else _MODULES
+    return frozenset(key for key, api in APIS.items() if api.listeners & listeners and api.module in modules)
 
 
 CLUSTER_APIS: Final = served_at(ListenerType.BROKER | ListenerType.ZK_BROKER)
@@ -147,27 +152,33 @@ SERVED_APIS: Final = served_at(ListenerType.BROKER)
 """What any other broker serves."""
 BROKER_APIS: Final = CLUSTER_APIS - SERVED_APIS
 """What is served to brokers only."""
+CONTROLLER_APIS: Final = served_at(ListenerType.CONTROLLER)
+"""What a controller of a metadata log serves."""
 
 
-def handler_of(api: Api) -> ModuleType:
+def handler_of(api: Api, *, is_controller: bool = False) -> ModuleType:
     """The handler module of an API; loaded when it is first asked for."""
-    return import_module(_MODULES[api.module])
+    return import_module((_CONTROLLER_MODULES if is_controller else _MODULES)[api.module])
 
 
 def answering(broker: Broker, api: Api) -> Callable[..., Message | Work[Message | None] | None]:
     """What answers requests of an API in this broker: its handler, or whoever the link passes them on to."""
-    return _passed_on if api.key in broker.link.passed_on else handler_of(api).handle
+    if api.key in broker.link.passed_on:
+        return _passed_on
+    handle: Callable[..., Message | Work[Message | None] | None]
+    handle = handler_of(api, is_controller=broker.link.is_controller).handle
+    return handle
 
 
 async def _passed_on(broker: Broker, request: Message, context: RequestContext) -> Message | None:
     return await broker.link.forward(request, context)
 
 
-def served(api: Api) -> Served:
+def served(api: Api, *, is_controller: bool = False) -> Served:
     """What its handler declared; what is only ever passed on has none, and the limits that all have."""
-    if api.module not in _MODULES:
+    if api.module not in (_CONTROLLER_MODULES if is_controller else _MODULES):
         return Served(api.request, is_paced=True)
-    declared: Served = handler_of(api).SERVES
+    declared: Served = handler_of(api, is_controller=is_controller).SERVES
     return declared
 
 

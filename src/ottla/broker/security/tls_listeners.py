@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from ottla.broker.security.tls_listener import HandshakeMetrics, TlsListener
@@ -29,15 +29,23 @@ _NAMES: Final = tuple(each.name for each in TlsSettings.declared() if each.dynam
 
 
 class TlsListeners:
-    def __init__(self, dynamic: DynamicSettings, registry: Registry, clock: Clock, *, is_member: bool) -> None:
-        """`is_member` of a cluster: then one listener is used by other brokers. InvalidSetting when a listener cannot
-        do TLS as it should."""
+    def __init__(
+        self,
+        dynamic: DynamicSettings,
+        registry: Registry,
+        clock: Clock,
+        *,
+        endpoints: Sequence[Endpoint],
+        is_member: bool,
+    ) -> None:
+        """`endpoints` may speak TLS or not. `is_member` of a cluster: then one listener is used by other brokers.
+        InvalidSetting when a listener cannot do TLS as it should."""
         self._dynamic = dynamic
         self._metrics = HandshakeMetrics(registry)
         self._brokers = dynamic.current.inter_broker_listener.name if is_member else None
         self._clock = clock
         self._timer: Timer | None = None
-        secure = [each for each in dynamic.current.endpoints if each.protocol.endswith("SSL")]
+        secure = [each for each in endpoints if each.protocol.endswith("SSL")]
         self._by_name = {each.name: self._first(each) for each in secure}
 
     def _first(self, endpoint: Endpoint) -> TlsListener:

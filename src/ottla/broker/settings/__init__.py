@@ -61,8 +61,9 @@ __all__ = ["BrokerSettings", "Endpoint"]
 # With one of these the truth of the cluster is not the broker's own.
 ELSEWHERE: Final = ("zookeeper.connect", "ottla.metadata.socket")
 ALL_DIRECTORIES: Final = "*"
-UNDER_CONTROLLERS: Final = "broker"
-"""What process.roles says of a broker whose metadata log is kept by controllers elsewhere."""
+BROKER_ROLE: Final = "broker"
+CONTROLLER_ROLE: Final = "controller"
+"""What process.roles says; both are a node that is a broker and a controller of the same cluster."""
 # One broker cannot have three replicas; Kafka's own server.properties sets the same values.
 ALONE: Final[Mapping[str, int]] = {
     "offsets.topic.replication.factor": 1,
@@ -109,7 +110,7 @@ class BrokerSettings(
         """Where to listen, in their order; without the controller listeners of a Kafka quorum."""
         listeners = parse_listeners("listeners", self.listeners, self._protocols)
         endpoints = tuple(each for each in listeners if each.name not in self._controller_names)
-        if not endpoints:
+        if not endpoints and not self.is_only_controller:
             raise InvalidSetting("every listener is named in controller.listener.names; a broker needs one for clients")
         return endpoints
 
@@ -131,13 +132,23 @@ class BrokerSettings(
         return tuple(each for each in found if each.name in names)
 
     @cached_property
+    def controller_listeners(self) -> tuple[Endpoint, ...]:
+        """Where to listen as a controller, in their order; none on a node that is only a broker."""
+        if not self._controller_names or CONTROLLER_ROLE not in self.process_roles:
+            return ()
+        listeners = parse_listeners("listeners", self.listeners, self._protocols)
+        return tuple(each for each in listeners if each.name in self._controller_names)
+
+    @cached_property
     def controller_endpoints(self) -> tuple[Endpoint, ...]:
         """Where this node is a controller for others, as it is advertised; none when no listener is named for it."""
         if not self._controller_names:
             return ()
-        advertised = parse_listeners("advertised.listeners", self.advertised_listeners or (), self._protocols)
-        listeners = parse_listeners("listeners", self.listeners, self._protocols)
-        found = {each.name: each for each in (*listeners, *advertised) if each.name in self._controller_names}
+        found = {each.name: each for each in parse_listeners("listeners", self.listeners, self._protocols)}
+        if self.advertised_listeners:
+            advertised = parse_listeners("advertised.listeners", self.advertised_listeners, self._protocols)
+            found |= {each.name: each for each in advertised}
+        found = {name: each for name, each in found.items() if name in self._controller_names}
         return tuple(found.values())
 
     @property
@@ -153,13 +164,29 @@ class BrokerSettings(
 
     @property
     def is_under_controllers(self) -> bool:
-        """Whether its cluster is kept in the metadata log of controllers elsewhere (process.roles=broker)."""
-        return self.process_roles == (UNDER_CONTROLLERS,)
+        """Whether its cluster is kept in the metadata log of controllers that are asked on their listeners: elsewhere
+        (process.roles=broker), or here, too."""
+        return self.process_roles == (BROKER_ROLE,) or self.is_controller
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this node is a controller that others can ask: its role is that, and it opens a listener for it."""
+        return bool(self.controller_listeners)
+
+    @property
+    def is_only_controller(self) -> bool:
+        """Whether this node is a controller and no broker."""
+        return self.process_roles == (CONTROLLER_ROLE,)
+
+    @cached_property
+    def quorum_voters(self) -> tuple[tuple[int, Address], ...]:
+        """Ids and addresses of the voters, where the settings name them."""
+        return tuple(map(_voter, self.controller_quorum_voters))
 
     @cached_property
     def quorum_addresses(self) -> tuple[Address, ...]:
         """Where the controllers are asked first."""
-        voters = [_voter(each)[1] for each in self.controller_quorum_voters]
+        voters = [address for _, address in self.quorum_voters]
         return tuple(dict.fromkeys([*map(parse_node_address, self.controller_quorum_bootstrap_servers), *voters]))
 
     @property
@@ -204,6 +231,8 @@ class BrokerSettings(
     @cached_property
     def inter_broker_listener(self) -> Endpoint:
         """The listener other brokers use."""
+        if self.is_only_controller and self.controller_listeners:
+            return self.controller_listeners[0]
         by_name = {each.name: each for each in self.advertised_endpoints}
         name = self.inter_broker_listener_name
         if name is not None and "security.inter.broker.protocol" in self._written:
@@ -369,33 +398,23 @@ class BrokerSettings(
             )
 
     def _check_quorum(self) -> Iterator[str]:
-        """A file of a node whose cluster is kept by other controllers would begin another cluster here."""
+        """What a node of a quorum must say, and must not, as in Kafka."""
         roles = set(self.process_roles)
-        instead = (
-            "and Ottla cannot be one of them. Remove these settings to start a cluster of one broker, start several "
-            "brokers with: ottla broker start --brokers N, or a broker of that cluster with process.roles=broker"
-        )
-        if self.is_under_controllers:
-            yield from self._check_under_controllers()
-        if not self.is_alone or not roles:
+        if not roles:
             return
-        if roles == {"controller"}:
-            yield f"process.roles=controller: this node only keeps the metadata of a cluster, {instead}"
-        for name, nodes in (
-            ("controller.quorum.voters", self.controller_quorum_voters),
-            ("controller.quorum.bootstrap.servers", self.controller_quorum_bootstrap_servers),
-        ):
-            if len(nodes) > 1:
-                yield f"{name}={','.join(nodes)}: a quorum of {len(nodes)} controllers, {instead}"
-
-    def _check_under_controllers(self) -> Iterator[str]:
-        """What a broker under controllers must say, and must not, as in Kafka."""
         for name, value in (
             ("zookeeper.connect", self.zookeeper_connect),
             ("ottla.metadata.socket", self.ottla_metadata_socket),
         ):
             if value:
-                yield f"process.roles=broker and {name} both say where the truth of the cluster is; give one of them"
+                yield (
+                    f"process.roles={','.join(self.process_roles)} and {name} both say where the truth of the cluster "
+                    "is; give one of them"
+                )
+        yield from self._check_controller() if CONTROLLER_ROLE in roles else self._check_under_controllers()
+
+    def _check_under_controllers(self) -> Iterator[str]:
+        """Of a node that is only a broker."""
         if self.wanted_id is None:
             yield "process.roles=broker needs node.id"
         if not self.controller_listener_names:
@@ -408,9 +427,36 @@ class BrokerSettings(
         opened = {text.partition("://")[0].strip().upper() for text in self.listeners}
         if both := sorted(opened & self._controller_names):
             yield f"listeners has {', '.join(both)}, which a broker does not open: controller.listener.names has it"
-        ids = [_voter(each)[0] for each in self.controller_quorum_voters]
-        if self.wanted_id in ids:
+        if self.wanted_id in [voter_id for voter_id, _ in self.quorum_voters]:
             yield f"node.id={self.wanted_id} is a voter of controller.quorum.voters; a broker needs an id of its own"
+
+    def _check_controller(self) -> Iterator[str]:
+        """Of a node that is a controller, whether or not it is a broker, too."""
+        has_others = len(self.controller_quorum_voters) > 1 or len(self.controller_quorum_bootstrap_servers) > 1
+        if not self.is_controller:
+            if self.is_only_controller or has_others:
+                yield (
+                    f"process.roles={','.join(self.process_roles)} needs a listener that controller.listener.names "
+                    "names, for example listeners=CONTROLLER://127.0.0.1:9093 and controller.listener.names=CONTROLLER"
+                )
+            return
+        if self.wanted_id is None and (self.is_only_controller or has_others):
+            yield f"process.roles={','.join(self.process_roles)} needs node.id"
+        voters = [voter_id for voter_id, _ in self.quorum_voters]
+        if voters and self.wanted_id not in voters:
+            yield (
+                f"node.id={self.wanted_id} is no voter of controller.quorum.voters="
+                f"{','.join(self.controller_quorum_voters)}, which a controller must be"
+            )
+        if self.is_only_controller and self._client_listeners():
+            yield (
+                f"process.roles=controller, and listeners has {', '.join(self._client_listeners())}, which only a "
+                "broker opens; name it in controller.listener.names or leave it out"
+            )
+
+    def _client_listeners(self) -> list[str]:
+        opened = {text.partition("://")[0].strip().upper() for text in self.listeners}
+        return sorted(opened - self._controller_names)
 
     def _check_directories(self) -> Iterator[str]:
         directories = self.data_directories
@@ -483,7 +529,7 @@ class BrokerSettings(
     def _refuse_open_doors(self) -> Iterator[str]:
         if self.ottla_allow_insecure_listeners:
             return
-        for each in self.endpoints:
+        for each in (*self.endpoints, *self.controller_listeners):
             if not each.is_loopback and (danger := self._danger(each)):
                 yield (
                     f"the listener {each} can be reached from other machines and {danger}. Use SASL_SSL, or SSL with "
@@ -524,9 +570,18 @@ def _is_elsewhere(chosen: Mapping[str, WrittenValue]) -> bool:
     """Whether the truth of the cluster is not the broker's own, by what was written."""
     if any(name in chosen and chosen[name].value for name in ELSEWHERE):
         return True
-    roles = chosen["process.roles"].value if "process.roles" in chosen else ""
-    named = roles.split(",") if isinstance(roles, str) else roles
-    return [str(each).strip() for each in named] == [UNDER_CONTROLLERS]  # type: ignore[attr-defined]
+    roles = _texts(chosen, "process.roles")
+    if CONTROLLER_ROLE not in roles:
+        return roles == [BROKER_ROLE]
+    others = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
+    return any(len(_texts(chosen, name)) > 1 for name in others)
+
+
+def _texts(chosen: Mapping[str, WrittenValue], name: str) -> list[str]:
+    """The entries of a list that was written, or not."""
+    value = chosen[name].value if name in chosen else ""
+    named = value.split(",") if isinstance(value, str) else value
+    return [text for each in named if (text := str(each).strip())]  # type: ignore[attr-defined]
 
 
 def _voter(text: str) -> tuple[int, Address]:

@@ -1,16 +1,17 @@
-"""What a file written for Apache Kafka 4 says about its controller quorum.
+"""What makes a node one of a cluster that is kept in a metadata log (KRaft): its roles, and its quorum.
 
-With process.roles=broker a broker is a member of a cluster whose controllers are Apache Kafka's; all that says how it
-finds them, follows their log and lives under them acts as in Kafka. A file or a compose.yml made for one node that is
-both (process.roles=broker,controller) starts here too, as the only voter of its quorum, without its controller
-listeners: `metadata.log.*` and `metadata.max.*` say how its log is kept. A file of a controller, or of a node among
-several voters, is refused: it would not join their cluster but begin one of its own. What only a voter of several would
-need means nothing here and is named in a warning.
+    process.roles=broker              a broker under controllers elsewhere, Apache Kafka's or ours
+    process.roles=controller          a controller, and no broker
+    process.roles=broker,controller   both
+
+A controller listens on the listeners that controller.listener.names names. A node that is both and names none is a
+cluster of its own, which nobody can ask as a controller or join; without process.roles that is what every broker is.
+`metadata.log.*` and `metadata.max.*` say how the log is kept.
 """
 
 from __future__ import annotations
 
-from ottla.broker.settings.no_effect import QUORUM
+from ottla.broker.settings.no_effect import NO_LINGER
 from ottla.settings import LIST, LONG, Settings, setting
 
 
@@ -21,15 +22,15 @@ class KRaftSettings(Settings):
         default=(),
         one_of=("broker", "controller"),
         importance="high",
-        doc="What this process is: a broker under the controllers of a quorum (broker), or both on one node "
-        "(broker,controller), which is a cluster of its own.",
+        doc="What this process is: a broker under the controllers of a quorum (broker), one of these controllers "
+        "(controller), or both (broker,controller).",
     )
     controller_listener_names = setting(
         "controller.listener.names",
         LIST,
         default=(),
         importance="high",
-        doc="The listeners of the controllers; a broker asks them on the first one, and does not open it itself.",
+        doc="The listeners of the controllers: a controller opens them, a broker asks on the first one.",
     )
     controller_quorum_voters = setting(
         "controller.quorum.voters",
@@ -50,7 +51,6 @@ class KRaftSettings(Settings):
         bool,
         default=False,
         importance="low",
-        no_effect=QUORUM,
         doc="Whether a controller joins the voters by itself.",
     )
     controller_quorum_election_timeout_ms = setting(
@@ -60,7 +60,6 @@ class KRaftSettings(Settings):
         at_least=0,
         unit="ms",
         importance="high",
-        no_effect=QUORUM,
         doc="How long voters wait for a leader before they elect one.",
     )
     controller_quorum_election_backoff_max_ms = setting(
@@ -70,7 +69,6 @@ class KRaftSettings(Settings):
         at_least=0,
         unit="ms",
         importance="high",
-        no_effect=QUORUM,
         doc="The longest pause between two elections.",
     )
     controller_quorum_fetch_timeout_ms = setting(
@@ -106,7 +104,7 @@ class KRaftSettings(Settings):
         default=25,
         at_least=0,
         unit="ms",
-        no_effect=QUORUM,
+        no_effect=NO_LINGER,
         doc="How long the leader gathers changes before it writes them.",
     )
     controller_quorum_request_timeout_ms = setting(
@@ -195,7 +193,6 @@ class KRaftSettings(Settings):
         at_least=0,
         unit="ms",
         importance="low",
-        no_effect=QUORUM,
         doc="How often an idle leader of the quorum writes a sign of life.",
     )
     metadata_max_retention_bytes = setting(

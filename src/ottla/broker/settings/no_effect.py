@@ -29,11 +29,11 @@ FIXED_TIMES: Final = _make("tuning", "these times are fixed here")
 SOCKET_BUFFERS: Final = _make("tuning", "the system chooses the buffer")
 METRIC_SAMPLES: Final = _make("tuning", "metrics are counters, which are not sampled")
 TICKET_RENEWAL: Final = _make("tuning", "Kerberos' own library gets a new ticket from the keytab when one ends")
+NO_LINGER: Final = _make("tuning", "what comes while the log is synced goes with the next sync, nothing waits for more")
 TOKEN_REFRESH: Final = _make("tuning", "a broker renews its own token at a fixed part of its life")
 
 # --- what is not here ------------------------------------------------------------------------------------------------
 
-QUORUM: Final = _make("feature", "it is for controllers of a quorum, and Ottla is none of them")
 UNSTABLE_VERSIONS: Final = _make("feature", "unstable versions of APIs are not offered")
 REPORTERS: Final = _make("feature", "no Java class is loaded", "read /metrics of ottla.admin.listener instead")
 

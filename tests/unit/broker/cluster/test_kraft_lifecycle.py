@@ -216,12 +216,24 @@ def test_a_controlled_shutdown_ends_when_the_controller_says_so():
     assert (lifecycle.epoch, lifecycle.failure, lifecycle.wake_ms()) == (EPOCH, None, None)
 
 
-def test_a_shutdown_does_not_wait_for_a_controller_for_ever():
+def test_a_shutdown_does_not_wait_for_ever_for_a_controller_that_answers():
     lifecycle = running()
     lifecycle.begin_shutdown(100)
-    exchanged(lifecycle, None, 100)
+    for now_ms in range(100, 300_100, 5_000):
+        _, events = exchanged(lifecycle, beat(), now_ms)
+        assert events == []
     assert lifecycle.passed(300_099) == []
     assert lifecycle.passed(300_100) == [Event.MUST_STOP]
+
+
+def test_a_shutdown_waits_shortly_where_no_controller_answers():
+    lifecycle = running()
+    lifecycle.begin_shutdown(100)
+    exchanged(lifecycle, beat(), 150)
+    exchanged(lifecycle, None, 200)
+    assert lifecycle.passed(6_149) == []
+    assert lifecycle.passed(6_150) == [Event.MUST_STOP]
+    assert "no controller answers" in str(lifecycle.failure)
 
 
 def test_who_never_ran_or_was_forgotten_has_nothing_to_hand_over():

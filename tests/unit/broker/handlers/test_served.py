@@ -10,6 +10,7 @@ from ottla.broker import handlers
 from ottla.broker.requests.served import (
     BROKER_APIS,
     CLUSTER_APIS,
+    CONTROLLER_APIS,
     SERVED_APIS,
     handler_of,
     served,
@@ -18,7 +19,8 @@ from ottla.broker.requests.served import (
 from ottla.protocol.api import APIS, APIS_BY_NAME, ListenerType
 
 ROOMS = Path(handlers.__file__).parent
-MODULES = sorted(path.stem for path in ROOMS.rglob("*.py") if path.stem != "__init__")
+CONTROLLERS = sorted(path.stem for path in (ROOMS / "controllers").glob("[a-z]*.py"))
+MODULES = sorted(path.stem for path in ROOMS.rglob("[a-z]*.py") if path.parent.name != "controllers")
 
 
 @pytest.mark.parametrize("key", sorted(CLUSTER_APIS))
@@ -34,6 +36,26 @@ def test_every_handler_is_served():
 
 def test_the_handlers_say_what_they_promise():
     assert all(handler_of(APIS[key]).__doc__ for key in CLUSTER_APIS)
+    assert all(handler_of(APIS[key], is_controller=True).__doc__ for key in CONTROLLER_APIS)
+
+
+@pytest.mark.parametrize("key", sorted(CONTROLLER_APIS))
+def test_what_controllers_answer_has_a_handler_that_declares_it(key):
+    api = APIS[key]
+    assert api.listeners & ListenerType.CONTROLLER
+    assert served(api, is_controller=True).request is api.request
+    assert list(inspect.signature(handler_of(api, is_controller=True).handle).parameters) == [
+        "broker",
+        "request",
+        "context",
+    ]
+
+
+def test_controllers_answer_all_that_they_do_in_kafka():
+    assert {each.name for each in APIS.values() if each.listeners & ListenerType.CONTROLLER} == {
+        APIS[key].name for key in CONTROLLER_APIS
+    }
+    assert set(CONTROLLERS) <= {APIS[key].module for key in CONTROLLER_APIS}
 
 
 def test_what_is_between_brokers_has_its_handlers_in_a_room_of_their_own():
@@ -49,7 +71,7 @@ def test_a_broker_on_its_own_takes_no_orders():
 def test_no_kind_of_listener_serves_what_has_no_handler():
     every_kind = served_at(ListenerType.BROKER | ListenerType.ZK_BROKER | ListenerType.CONTROLLER)
     assert every_kind == CLUSTER_APIS
-    assert APIS_BY_NAME["Vote"].key not in every_kind
+    assert APIS_BY_NAME["Vote"].key not in every_kind, "brokers have no vote"
 
 
 @pytest.mark.parametrize("path", sorted(ROOMS.rglob("[a-z]*.py")), ids=lambda path: path.stem)

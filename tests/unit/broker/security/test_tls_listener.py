@@ -284,11 +284,15 @@ def test_a_listener_that_cannot_work_is_refused_at_the_start(
     assert "hunter2" not in str(refused.value)
 
 
+def tls_listeners(dynamic: DynamicSettings, clock: ManualClock, *, is_member: bool = False) -> TlsListeners:
+    return TlsListeners(dynamic, Registry(), clock, endpoints=dynamic.current.endpoints, is_member=is_member)
+
+
 def test_a_certificate_that_other_brokers_would_refuse_is_refused_at_the_start(files: TlsFiles) -> None:
     files.issue("server", hosts=HOSTS, usages=(SERVER,))
     settings = files.broker_settings()
     with pytest.raises(InvalidSetting, match="other brokers would refuse"):
-        TlsListeners(DynamicSettings(BrokerSettings(settings)), Registry(), ManualClock(), is_member=True)
+        tls_listeners(DynamicSettings(BrokerSettings(settings)), ManualClock(), is_member=True)
     with KafkaBroker(settings) as alone, connected(alone, trusting(files)):
         pass  # nobody else is there
 
@@ -430,7 +434,7 @@ def test_a_store_that_another_tool_wrote_and_that_cannot_be_used_changes_nothing
 
     async def scenario() -> None:
         dynamic = DynamicSettings(BrokerSettings(files.broker_settings()))
-        listeners = TlsListeners(dynamic, Registry(), ManualClock(), is_member=False)
+        listeners = tls_listeners(dynamic, ManualClock())
         listeners.start()
         listener = listeners.get("SSL")
         assert listener is not None
@@ -455,7 +459,7 @@ def test_files_are_looked_at_by_the_clock(files: TlsFiles) -> None:
     async def scenario() -> None:
         clock = ManualClock()
         settings = BrokerSettings(files.broker_settings())
-        listeners = TlsListeners(DynamicSettings(settings), Registry(), clock, is_member=False)
+        listeners = tls_listeners(DynamicSettings(settings), clock)
         listeners.start()
         listener = listeners.get("SSL")
         assert listener is not None

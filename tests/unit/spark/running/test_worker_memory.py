@@ -1,7 +1,6 @@
 """Processes of Spark freeze what they have loaded, and again when they load more; no other process does."""
 
 import gc
-import sys
 import types
 
 import pytest
@@ -21,11 +20,12 @@ def frozen(monkeypatch):
 def test_a_worker_of_spark_freezes_whenever_it_has_loaded_more(frozen, monkeypatch):
     main = types.ModuleType("__main__")
     main.__spec__ = types.SimpleNamespace(name=DAEMON)
-    monkeypatch.setitem(sys.modules, "__main__", main)
+    modules = {"__main__": main}  # of its own: threads of other tests may load something meanwhile
+    monkeypatch.setattr(worker_memory, "sys", types.SimpleNamespace(modules=modules))
     worker_memory.freeze_what_is_loaded()
     worker_memory.freeze_what_is_loaded()
     assert len(frozen) == 1
-    monkeypatch.setitem(sys.modules, "what_the_next_task_wants", types.ModuleType("what_the_next_task_wants"))
+    modules["what_the_next_task_wants"] = types.ModuleType("what_the_next_task_wants")
     worker_memory.freeze_what_is_loaded()
     worker_memory.freeze_what_is_loaded()
     assert len(frozen) == 2

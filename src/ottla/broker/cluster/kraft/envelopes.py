@@ -15,17 +15,25 @@ from ipaddress import ip_address
 from typing import Final
 
 from ottla.broker.requests.context import RequestContext
-from ottla.errors import NotController, UnknownServerError, broker_error
+from ottla.errors import (
+    MalformedMessage,
+    NotController,
+    PrincipalDeserializationFailure,
+    UnknownServerError,
+    broker_error,
+)
 from ottla.protocol import first_uses
 from ottla.protocol.api import api_of
 from ottla.protocol.default_principal import DefaultPrincipalData
-from ottla.protocol.header import decode_response, encode_request
+from ottla.protocol.header import RequestHeader, decode_response, encode_request
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.protocol.schema import Message
 
 PRINCIPAL_VERSION: Final = (0).to_bytes(2)
 CORRELATION_ID: Final = 0
 NO_ADDRESS: Final = b"\0\0\0\0"
+CHECKED_BY_BROKER: Final = "SASL_SSL"
+"""How a client came is known to the broker only, which has refused what may not come that way (tokens)."""
 
 
 def wrapped(request: Message, context: RequestContext) -> EnvelopeRequest:
@@ -51,6 +59,37 @@ def unwrapped(request: Message, version: int, response: EnvelopeResponse) -> Mes
             f"the controller could not take a request that was passed on to it: {broker_error(response.error_code)}"
         )
     return decode_response(api_of(request), version, bytes(response.response_data))[1]
+
+
+def opened(envelope: EnvelopeRequest, header: RequestHeader, broker: RequestContext, api_name: str) -> RequestContext:
+    """Who has sent what is in an envelope; `broker` is who passed it on."""
+    principal = _principal(bytes(envelope.request_principal or b""))
+    return RequestContext(
+        api_version=header.request_api_version,
+        client_id=header.client_id or "",
+        client_host=_host(bytes(envelope.client_host_address)),
+        principal=f"{principal.type}:{principal.name}",
+        listener=broker.listener,
+        security_protocol=CHECKED_BY_BROKER,
+        by_token=principal.token_authenticated,
+        api_name=api_name,
+    )
+
+
+def _principal(content: bytes) -> DefaultPrincipalData:
+    if content[:2] != PRINCIPAL_VERSION:
+        raise PrincipalDeserializationFailure("the principal of an envelope is written in a version not known here")
+    try:
+        return first_uses.decode(DefaultPrincipalData, 0, content[2:])
+    except MalformedMessage as error:
+        raise PrincipalDeserializationFailure(str(error)) from None
+
+
+def _host(packed: bytes) -> str:
+    try:
+        return str(ip_address(packed))
+    except ValueError:
+        raise PrincipalDeserializationFailure("the address of an envelope is none") from None
 
 
 def _packed(host: str) -> bytes:

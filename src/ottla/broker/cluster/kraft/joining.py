@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -21,24 +21,30 @@ from ottla.broker.cluster.kraft.controllers import ActiveController, Addressed, 
 from ottla.broker.cluster.kraft.lifecycle import BrokerLifecycle, LifecycleSettings
 from ottla.broker.cluster.kraft.link import KRaftLink
 from ottla.broker.cluster.kraft.log_following import LogFollowing
-from ottla.broker.cluster.kraft.own_store import log_limits, snapshot_rules
+from ottla.broker.cluster.kraft.own_store import log_limits, refuse_foreign_logs, snapshot_rules
 from ottla.broker.cluster.kraft.raft_loop import RaftLoop
 from ottla.broker.security.own_login import controllers, own_login, own_principal
 from ottla.broker.settings import BrokerSettings
+from ottla.broker.settings.endpoints import Endpoint, is_loopback
 from ottla.cluster import model
-from ottla.cluster.features import FEATURES
+from ottla.cluster.features import FEATURES, KRAFT_RANGE
 from ottla.cluster.metadata_log.loader import MetadataLoader
 from ottla.cluster.raft.fetching import FetchLimits, Identity
-from ottla.cluster.raft.log import MetadataLog
+from ottla.cluster.raft.format import write_first_voters
+from ottla.cluster.raft.log import MetadataLog, refuse_rot
 from ottla.cluster.raft.node import RaftNode, RaftSettings
 from ottla.cluster.raft.raft import Raft
+from ottla.cluster.raft.snapshots import Voters
+from ottla.cluster.raft.voters import voters_by_settings
 from ottla.errors import InvalidSetting, OttlaError
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
-from ottla.storage.directory.checkpoints import MetaProperties, read_meta_properties
+from ottla.protocol.metadata_log.control import VotersRecord
+from ottla.storage.directory.checkpoints import CLEAN_SHUTDOWN, MetaProperties, read_meta_properties
 from ottla.storage.directory.directories import LogDirectory
 from ottla.storage.directory.manager import LogManager
+from ottla.storage.directory.unknown_logs import FIRST_VOTERS, QUORUM_LOG, has_quorum_log
 from ottla.storage.files import Files
-from ottla.values import random_uuid
+from ottla.values import Address, random_uuid, uuid_to_text
 
 if TYPE_CHECKING:
     from ottla.broker.world import World
@@ -46,6 +52,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+DEFAULT_NODE_ID: Final = 0
 LOG_WAIT_MS: Final = 500
 """How long the leader of the log holds a fetch back while there is nothing new, as in Kafka."""
 
@@ -55,14 +62,41 @@ class DirectoryNotFormatted(OttlaError):
     Format it: kafka-storage format -t CLUSTER-ID -c FILE --no-initial-controllers (Apache's or ours)."""
 
 
-def read_identity(files: Files, settings: BrokerSettings) -> MetaProperties:
-    """Whose the directories are. Foreign ones are refused when they are locked."""
+def read_identity(files: Files, settings: BrokerSettings, new_id: Callable[[], bytes]) -> MetaProperties:
+    """Whose the directories are. Foreign ones are refused when they are locked. Of a controller that knows no other
+    they need not say it: it begins a cluster, as a broker of its own does."""
     directory = settings.metadata_directory
     found = read_meta_properties(files, directory) if files.exists(directory) else None
-    if found is None or found.cluster_id is None:
+    if found is not None and found.cluster_id is not None:
+        found.expect(directory, node_id=settings.wanted_id)
+        return found
+    if not settings.is_controller or _knows_others(settings):
         raise DirectoryNotFormatted(f"{directory} has no meta.properties with a cluster.id")
-    found.expect(directory, node_id=settings.wanted_id)
-    return found
+    refuse_foreign_logs(files, settings.data_directories, directory)
+    node_id = DEFAULT_NODE_ID if settings.wanted_id is None else settings.wanted_id
+    cluster_id = settings.ottla_cluster_id or uuid_to_text(new_id())
+    return MetaProperties(cluster_id=cluster_id, node_id=node_id)
+
+
+def _knows_others(settings: BrokerSettings) -> bool:
+    """Whether the settings name a controller that is not this one."""
+    own = (*settings.controller_listeners, *settings.controller_endpoints)
+    return any(not any(_is_at(endpoint, address) for endpoint in own) for address in settings.quorum_addresses)
+
+
+def _is_at(endpoint: Endpoint, address: Address) -> bool:
+    is_here = endpoint.is_loopback or endpoint.is_any_interface
+    return endpoint.port == address.port and (endpoint.host == address.host or (is_here and is_loopback(address.host)))
+
+
+def begin_quorum(files: Files, home: LogDirectory, node: RaftNode, settings: BrokerSettings, now_ms: int) -> None:
+    """A controller that knows no others, in a directory without a metadata log, is the first voter of a new quorum.
+    What `kafka-storage format` has written stays."""
+    is_told = files.exists(home.path / QUORUM_LOG / FIRST_VOTERS) or has_quorum_log(files, home.path)
+    if settings.controller_quorum_voters or is_told or _knows_others(settings):
+        return
+    voters = Voters(KRAFT_RANGE.max_level, VotersRecord(voters=[node.as_voter()]))
+    write_first_voters(files, home.path, voters, lambda: now_ms)
 
 
 class Connecting:
@@ -163,16 +197,27 @@ def open_following(
     identity: MetaProperties,
     ended: Callable[[OttlaError], None],
     pool: Executor | None,
+    endpoints: Sequence[model.Endpoint] = (),
 ) -> tuple[LogFollowing, ControllerConnections, Connecting]:
-    """The metadata log of a directory that is locked, and how controllers are asked."""
+    """The metadata log of a directory that is locked, and how controllers are asked. `endpoints` are those of this
+    node's controller; a node that is only a broker has none, and no vote."""
     files, now_ms = directory.files, world.clock.now_ms()
     directory.files.check()
     assert identity.cluster_id is not None, "a directory without is refused"
     assert identity.node_id is not None, "and so is one of nobody"
     assert directory.directory_id is not None, "it has one since it was locked"
     node = RaftNode(
-        Identity(identity.cluster_id, identity.node_id, directory.directory_id), bootstrap=settings.quorum_addresses
+        Identity(identity.cluster_id, identity.node_id, directory.directory_id),
+        bootstrap=settings.quorum_addresses,
+        voters=voters_by_settings(settings.quorum_voters, settings.controller_listener.name),
+        endpoints=tuple((each.listener, Address(each.host, each.port)) for each in endpoints),
+        joins_by_itself=settings.controller_quorum_auto_join_enable,
     )
+    if endpoints:
+        # Several batches are written before a sync, so only after a stop in order damage is rot and no torn end.
+        if files.exists(directory.path / CLEAN_SHUTDOWN):
+            refuse_rot(files, directory.path, stopped_in_order=True)
+        begin_quorum(files, directory, node, settings, now_ms)
     log_of_metadata = MetadataLog.open(files, directory.path, now_ms=now_ms, limits=log_limits(settings))
     connecting = Connecting(settings, world, identity.node_id)
     active = ActiveController()

@@ -18,7 +18,10 @@
 4. An epoch that is stale (the controllers forgot us) is thrown away, and we register again with the same incarnation.
 5. A failed directory is named in the next heartbeat and in every one after it. A broker that cannot have it accepted
    within log.dir.failure.timeout.ms stops: others must not believe that it still has what was there.
-6. A controlled shutdown ends when the controller says so, or when the broker has waited for long enough.
+6. A controlled shutdown ends when the controller says so, or when the broker has waited for long enough: five minutes
+   for a controller that answers. Where none has answered for SILENT_CONTROLLERS_MS there is nobody who could give our
+   leaderships to others, or he has found another way to hear of us: the rest of a cluster that is stopped as a whole
+   is such a place.
 7. One request is on its way at a time. What has to be said meanwhile is said by the next, which leaves at once.
 
 Neither sockets nor clocks: times are milliseconds of whatever clock the owner has, and chance only spreads pauses.
@@ -56,6 +59,8 @@ RETRY_SPREAD: Final = 0.02
 LATE_SESSION_MS: Final = 500.0
 """How often a registration is tried again at least while the session of an earlier life of this broker lasts."""
 SHUTDOWN_LIMIT_MS: Final = 300_000.0
+SILENT_CONTROLLERS_MS: Final = 6_000.0
+"""Longer than it takes until another controller leads, shorter than the patience of whoever stops us."""
 
 HOPELESS: Final = {
     InconsistentClusterId.code: "the controllers are those of another cluster; check "
@@ -130,6 +135,7 @@ class BrokerLifecycle:
         self._refusal = "no controller answered"
         self._registered_by_ms: float | None = now_ms + settings.registration_timeout_ms  # None: it was, once
         self._stopped_by_ms: float | None = None
+        self._unheard_by_ms: float | None = None  # a controller must have answered by then while it stops
         self._is_waiting_for_controller = False
 
     # -- what happens to the broker ----------------------------------------------------------------------------------
@@ -160,6 +166,7 @@ class BrokerLifecycle:
         if self.state is BrokerState.RUNNING:
             self._move(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
             self._stopped_by_ms = now_ms + SHUTDOWN_LIMIT_MS
+            self._unheard_by_ms = now_ms + SILENT_CONTROLLERS_MS
             self._beat_soon(now_ms)
             return []
         return self._may_stop() if self.state < BrokerState.PENDING_CONTROLLED_SHUTDOWN else []
@@ -179,7 +186,7 @@ class BrokerLifecycle:
         return min([*due, *self._limits()], default=float("inf"))
 
     def _limits(self) -> list[float]:
-        limits = [self._registered_by_ms, self._stopped_by_ms, *self._offline.values()]
+        limits = [self._registered_by_ms, self._stopped_by_ms, self._unheard_by_ms, *self._offline.values()]
         return [limit for limit in limits if limit is not None]
 
     def request(self, now_ms: float) -> Request | None:
@@ -235,6 +242,8 @@ class BrokerLifecycle:
             )
         if self._stopped_by_ms is not None and now_ms >= self._stopped_by_ms:
             return self._fail("the controller has not taken over what it leads; it stops all the same")
+        if self._unheard_by_ms is not None and now_ms >= self._unheard_by_ms:
+            return self._fail("no controller answers that could give what it leads to others; it stops all the same")
         return []
 
     def _registered(self, response: BrokerRegistrationResponse, now_ms: float, events: list[Event]) -> None:
@@ -248,6 +257,8 @@ class BrokerLifecycle:
         self, request: BrokerHeartbeatRequest, response: BrokerHeartbeatResponse, now_ms: float, events: list[Event]
     ) -> None:
         self._failures = 0
+        if self._unheard_by_ms is not None:
+            self._unheard_by_ms = now_ms + SILENT_CONTROLLERS_MS
         for directory in request.offline_log_dirs:
             self._offline[directory] = None
         self._due_ms = now_ms + (self._settings.heartbeat_interval_ms if response.is_caught_up else CATCHING_UP_MS)

@@ -100,6 +100,7 @@ class KRaftLink:
     """See the module. Belongs to the broker's loop."""
 
     is_alone = False
+    is_controller = False
     metadata_directory_id = ZERO_UUID
 
     def log_state(self) -> LogState | None:
@@ -174,7 +175,7 @@ class KRaftLink:
         """Register, be what the image says, and be unfenced."""
         lifecycle = self._make_lifecycle(me)
         loop = self._loop = LifecycleLoop(lifecycle, self._ask_about_life, self._broker.clock, self._heard)
-        self._following.shown = loop.applied
+        self._following.applied.append(loop.applied)
         loop.applied(self._following.applied_offset)
         self._report_failed_directories()
         if self._broker.replicas.cordoned:
@@ -230,13 +231,12 @@ class KRaftLink:
         if self._loop is not None:
             await self._loop.stop()
         self._follower.stop()
-        await self._following.stop()
+        await self._following.hide_from(self._show)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self.addresses is not None:
             await self.addresses.close()
-        await self._controllers.close()
         for connections in reversed(self._others):
             await connections.close()
 

@@ -4,12 +4,14 @@
     following.start()
     await following.caught_up()                    # the image has what was committed when the leader first said so
     await following.show_to(apply)                 # apply(image, changes) is awaited for this image, then for each next
+    await following.hide_from(apply)               # not any more
 
 1. Two loops: that of Raft (raft_loop.py) gets the log and syncs it; this one reads what is committed and shows it. So a
    broker that is long about its new partitions does not lose its place in the quorum.
 2. Batches are gathered to at most STEP_RECORDS records for one step, so that whoever comes back after a long time is
    shown few images. `changes` of None mean that anything may be different.
-3. `applied_offset` is of the last record that was shown; heartbeats tell it.
+3. `applied_offset` is of the last record that was shown; heartbeats tell it. On a node that is a controller, too, its
+   broker and its controller are both shown the images.
 4. After so many bytes of records, or so much time, a snapshot is written and what is too old or too much leaves the log
    (LogLimits); neither within a transaction.
 5. What must stop the node (a record that is not known, a disk that failed, committed records that are lost) ends both
@@ -56,19 +58,18 @@ class LogFollowing:
         clock: Clock,
         snapshots: SnapshotRules,
         ended: Callable[[OttlaError], None],
-        shown: Callable[[int], None] = lambda offset: None,
     ) -> None:
-        """`shown` hears of every new `applied_offset`."""
         self.quorum = quorum
         self.loader = loader
-        self.shown = shown
+        self.applied: list[Callable[[int], None]] = []
+        """Those who hear of every new `applied_offset`."""
         self._raft = quorum.raft
         self._log = quorum.raft.log
         self._files = files
         self._clock = clock
         self._rules = snapshots
         self._ended = ended
-        self._show: Show | None = None
+        self._shows: list[Show] = []
         self._has_loaded = asyncio.Event()
         self._is_shown = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
@@ -124,9 +125,16 @@ class LogFollowing:
     async def show_to(self, show: Show) -> None:
         """Show the image that there is, and from now on every next one."""
         async with self._is_shown:
-            self.loader.take_changes()
+            if not self._shows:
+                self.loader.take_changes()
             await show(self.loader.image, None)
-            self._show = show
+            self._shows.append(show)
+
+    async def hide_from(self, show: Show) -> None:
+        """Return when it is shown nothing any more."""
+        async with self._is_shown:
+            if show in self._shows:
+                self._shows.remove(show)
 
     async def _until_it_fails(self) -> None:
         try:
@@ -155,14 +163,17 @@ class LogFollowing:
         """Read some of what is committed, and show it; whether there was any."""
         async with self._is_shown:
             newest, metadata = self._log.newest_snapshot, self._log
-            if newest is not None and self.loader.end_offset < max(metadata.start_offset, 1):
+            read = self.loader.end_offset
+            # The snapshot of nothing, which tells the first voters, has nothing for an image.
+            if newest is not None and newest.end_offset > read and read < max(metadata.start_offset, 1):
                 await self._load(newest)
             elif not self._load_batches():
                 return False
             changes, image = self.loader.take_changes(), self.loader.image
-            if self._show is not None:
-                await self._show(image, changes)
-            self.shown(self.applied_offset)
+            for show in self._shows:
+                await show(image, changes)
+            for hear in self.applied:
+                hear(self.applied_offset)
             return True
 
     async def _load(self, newest: SnapshotId) -> None:

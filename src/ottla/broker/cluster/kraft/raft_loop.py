@@ -3,7 +3,7 @@
     quorum = RaftLoop(raft, ask, ...)
     quorum.start()
     response = await quorum.vote(request)          # what others ask; leaves when quorum-state is on the disk
-    end = quorum.append(batches); await quorum.committed(end)          # who leads
+    log = quorum.led(); end = log.append(batches); await log.committed(end)        # who leads
     await quorum.changed()                         # something is different: the role, the log, the high watermark
 
 1. quorum-state and the log are synced by a worker thread. Meanwhile the machine goes on; what it says waits for the
@@ -19,22 +19,27 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import Final, TypeAlias, cast
 
 from ottla.broker.requests.running import resolve
 from ottla.clock import Clock
 from ottla.cluster.metadata_log.loader import Position
+from ottla.cluster.raft.leading import Leadership
 from ottla.cluster.raft.log import LogState
 from ottla.cluster.raft.node import Response, Sent
 from ottla.cluster.raft.quorum_state import write_quorum_state
 from ottla.cluster.raft.raft import Raft
-from ottla.cluster.raft.voter_changes import VoterChange
-from ottla.errors import KafkaStorageError, NotController, OttlaError
+from ottla.cluster.raft.voter_changes import VoterChange, VoterChanges
+from ottla.errors import KafkaStorageError, NotController, NotLeaderOrFollower, OttlaError
 from ottla.ordered_set import OrderedSet
+from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from ottla.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from ottla.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
 from ottla.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+from ottla.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from ottla.protocol.messages.update_raft_voter import UpdateRaftVoterRequest
 from ottla.protocol.messages.vote import VoteRequest, VoteResponse
 from ottla.protocol.schema import Message
 from ottla.storage.files import Files
@@ -74,7 +79,7 @@ class RaftLoop:
         self._leader_is_at = leader_is_at
         self._wakes = asyncio.Event()
         self._is_saved = asyncio.Event()
-        self._changed: asyncio.Future[None] | None = None
+        self._waiting: dict[asyncio.Future[None], None] = {}  # for a change
         self._seen: object = None
         self._task: asyncio.Task[None] | None = None
         self._sending: OrderedSet[asyncio.Task[None]] = OrderedSet()
@@ -130,13 +135,16 @@ class RaftLoop:
 
     async def changed(self, limit_ms: float | None = None) -> None:
         """Return when the role, the epoch, the log or the high watermark is another one, or after that time."""
-        if self._changed is None:
-            self._changed = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[waiting] = None
+        # No asyncio.timeout: the first step of who is answered is taken outside of a task (requests/dispatch.py).
+        timer = None if limit_ms is None else self._clock.call_later(limit_ms, partial(resolve, waiting, None))
         try:
-            async with self._clock.timeout(limit_ms):
-                await asyncio.shield(self._changed)
-        except TimeoutError:
-            pass
+            await waiting
+        finally:
+            self._waiting.pop(waiting, None)
+            if timer is not None:
+                timer.cancel()
 
     async def passed(self, offset: int) -> None:
         """Return when something is committed that is not before that offset, or the loop has failed."""
@@ -151,9 +159,8 @@ class RaftLoop:
             return
         self._seen = seen
         self._leader_is_at(raft.leader_view.address)
-        changed, self._changed = self._changed, None
-        if changed is not None:
-            resolve(changed, None)
+        for waiting in self._waiting:
+            resolve(waiting, None)
 
     # --- the loop -----------------------------------------------------------------------------------------------------
 
@@ -293,7 +300,28 @@ class RaftLoop:
             self._wakes.set()
             await self._is_saved.wait()
 
-    async def voters_changed(self, change: VoterChange) -> VoterChange:
+    async def add_voter(self, request: AddRaftVoterRequest) -> VoterChange:
+        self.raft.check_cluster(request.cluster_id)
+        return await self._decided(self._changes().add(request, self.now_ms()))
+
+    async def remove_voter(self, request: RemoveRaftVoterRequest) -> VoterChange:
+        self.raft.check_cluster(request.cluster_id)
+        return await self._decided(self._changes().remove(request, self.now_ms()))
+
+    def update_voter(self, request: UpdateRaftVoterRequest) -> int:
+        """The error code."""
+        self.raft.check_cluster(request.cluster_id)
+        changes = self.raft.changes
+        error_code = NotLeaderOrFollower.code if changes is None else changes.update(request, self.now_ms())
+        self._wake()
+        return error_code
+
+    def _changes(self) -> VoterChanges:
+        if self.raft.changes is None:
+            raise NotLeaderOrFollower(f"node {self.raft.node.key.id} does not lead the metadata log")
+        return self.raft.changes
+
+    async def _decided(self, change: VoterChange) -> VoterChange:
         """The change of voters, when it is decided."""
         self._wake()
         while change.error_code is None and self.failure is None:
@@ -302,27 +330,52 @@ class RaftLoop:
 
     # --- who leads ----------------------------------------------------------------------------------------------------
 
-    @property
-    def epoch(self) -> int:
-        return self.raft.epoch
-
-    @property
-    def next_offset(self) -> int:
-        return self.raft.log.end_offset
+    def led(self) -> LedLog:
+        """The log, for as long as this node leads it; its leadership is established."""
+        leadership = self.raft.leadership
+        assert leadership is not None, "it leads"
+        assert leadership.is_established, "it knows what is committed"
+        return LedLog(self, leadership)
 
     def append(self, batches: Sequence[Sequence[bytes]]) -> int:
-        """Encoded records, each sequence a batch; where the log ends then. NotController where another node leads."""
-        if self.failure is not None:
-            raise NotController(f"the metadata log failed: {self.failure}")
-        end_offset = self.raft.append(batches, self.now_ms())
+        """Encoded records, each sequence a batch; where the log ends then."""
+        before = self.raft.log.end_offset
+        try:
+            end_offset = self.raft.append(batches, self.now_ms())
+        except KafkaStorageError:
+            if self.raft.log.end_offset > before:
+                # Half a transaction is in the log: the next leader aborts it, whoever that is.
+                self.raft.resign(self.now_ms())
+            self._wake()
+            raise
         self._wake()
         return end_offset
 
+
+class LedLog:
+    """The log for the controller of one leadership (a MetadataQuorum)."""
+
+    def __init__(self, loop: RaftLoop, leadership: Leadership) -> None:
+        self.epoch = loop.raft.epoch
+        self._loop = loop
+        self._leadership = leadership
+
+    @property
+    def next_offset(self) -> int:
+        return self._loop.raft.log.end_offset
+
+    @property
+    def is_over(self) -> bool:
+        return self._loop.raft.leadership is not self._leadership or self._loop.failure is not None
+
+    def append(self, batches: Sequence[Sequence[bytes]]) -> int:
+        if self.is_over:
+            raise NotController("this node does not lead the metadata log any more")
+        return self._loop.append(batches)
+
     async def committed(self, end_offset: int) -> None:
-        """Return when everything before is committed; NotController when this node does not lead any more, and the
-        next leader may have it or not."""
-        leadership = self.raft.leadership
-        while leadership is None or (leadership.high_watermark or 0) < end_offset:
-            if leadership is None or self.raft.leadership is not leadership or self.failure is not None:
+        """NotController when this node does not lead any more; the next leader may have it or not."""
+        while (self._leadership.high_watermark or 0) < end_offset:
+            if self.is_over:
                 raise NotController("another node became the active controller before the change was committed")
-            await self.changed()
+            await self._loop.changed()

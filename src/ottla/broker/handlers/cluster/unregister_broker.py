@@ -30,7 +30,8 @@ async def _decide(
     broker: Broker, request: UnregisterBrokerRequest, context: RequestContext
 ) -> UnregisterBrokerResponse:
     def is_alive(broker_id: int) -> bool:
-        return broker_id == broker.id or not broker.link.is_alone
+        """Controllers forget brokers that live, too, as Kafka's do: such a one registers again."""
+        return not broker.link.is_controller and (broker_id == broker.id or not broker.link.is_alone)
 
     try:
         await broker.link.change(lambda image: unregister_broker(image, request.broker_id, is_alive))

@@ -119,7 +119,7 @@ def test_the_first_image_is_shown_whole_and_the_next_ones_by_their_changes(quoru
         node.following.start()
         await node.pass_time()
         applied: list[int] = []
-        node.following.shown = applied.append
+        node.following.applied.append(applied.append)
         await node.following.show_to(node.show)
         first = quorum.high_watermark
         quorum.append()

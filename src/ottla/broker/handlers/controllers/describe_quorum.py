@@ -1,0 +1,117 @@
+"""DescribeQuorum, on a controller: who votes, who follows, and how far everybody is. Only the leader knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.cluster.quorum.link import controller_link
+from ottla.broker.handlers.cluster.describe_quorum import DESCRIBE_CLUSTER, NODES_SINCE, UNKNOWN
+from ottla.broker.requests.context import RequestContext
+from ottla.broker.requests.served import Served
+from ottla.cluster.raft.leading import Leadership, Progress
+from ottla.cluster.raft.raft import Raft
+from ottla.cluster.raft.voters import VoterKey
+from ottla.cluster.topic_names import CLUSTER_METADATA
+from ottla.errors import NONE, NotLeaderOrFollower, UnknownTopicOrPartition
+from ottla.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    ReplicaState,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+SERVES = Served(DescribeQuorumRequest, needs=(DESCRIBE_CLUSTER,))
+NOBODY_HEARD: Final = Progress()
+
+
+def handle(broker: Broker, request: DescribeQuorumRequest, context: RequestContext) -> DescribeQuorumResponse:
+    DESCRIBE_CLUSTER.check(broker, context)
+    raft = controller_link(broker).raft_loop.raft
+    leadership = raft.leadership
+    if leadership is None:
+        error = NotLeaderOrFollower(f"node {raft.node.key.id} does not lead the metadata log")
+        return DescribeQuorumResponse(error_code=error.code, error_message=str(error), topics=[], nodes=[])
+    now_ms = broker.clock.now_ms()
+    topics = [
+        ResponseTopicData(
+            topic_name=topic.topic_name,
+            partitions=[
+                _partition(raft, leadership, now_ms)
+                if (topic.topic_name, partition.partition_index) == (CLUSTER_METADATA, 0)
+                else _unknown(partition.partition_index)
+                for partition in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    nodes = _nodes(raft) if context.api_version >= NODES_SINCE else []
+    return DescribeQuorumResponse(error_code=NONE, topics=topics, nodes=nodes)
+
+
+def _partition(raft: Raft, leadership: Leadership, now_ms: int) -> ResponsePartitionData:
+    me = raft.node.key
+    voters = [
+        _leader(raft, now_ms) if voter.id == me.id else _replica(voter, leadership.voters.get(voter, NOBODY_HEARD))
+        for voter in raft.voters
+    ]
+    return ResponsePartitionData(
+        partition_index=0,
+        error_code=NONE,
+        leader_id=me.id,
+        leader_epoch=raft.epoch,
+        high_watermark=UNKNOWN if leadership.high_watermark is None else leadership.high_watermark,
+        current_voters=voters,
+        observers=[_replica(key, progress) for key, progress in leadership.observers.items() if key.id != me.id],
+    )
+
+
+def _leader(raft: Raft, now_ms: int) -> ReplicaState:
+    me = raft.node.key
+    return ReplicaState(
+        replica_id=me.id,
+        replica_directory_id=me.directory_id,
+        log_end_offset=raft.log.end_offset,
+        last_fetch_timestamp=now_ms,
+        last_caught_up_timestamp=now_ms,
+    )
+
+
+def _replica(key: VoterKey, progress: Progress) -> ReplicaState:
+    return ReplicaState(
+        replica_id=key.id,
+        replica_directory_id=key.directory_id,
+        log_end_offset=progress.end_offset,
+        last_fetch_timestamp=progress.fetched_ms,
+        last_caught_up_timestamp=progress.caught_up_ms,
+    )
+
+
+def _unknown(index: int) -> ResponsePartitionData:
+    error = UnknownTopicOrPartition("only the metadata log has a quorum")
+    return ResponsePartitionData(
+        partition_index=index,
+        error_code=error.code,
+        error_message=str(error),
+        leader_id=UNKNOWN,
+        leader_epoch=UNKNOWN,
+        high_watermark=UNKNOWN,
+        current_voters=[],
+        observers=[],
+    )
+
+
+def _nodes(raft: Raft) -> list[Node]:
+    """Where the voters are."""
+    return [
+        Node(
+            node_id=voter.voter_id,
+            listeners=[Listener(name=each.name, host=each.host, port=each.port) for each in voter.endpoints],
+        )
+        for voter in raft.voters.nodes
+    ]
