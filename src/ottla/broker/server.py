@@ -67,6 +67,9 @@ from ottla.values import random_uuid, uuid_to_text
 
 if TYPE_CHECKING:
     from ottla.broker.cluster.client_gate import ClientGate
+    from ottla.broker.cluster.kraft.controllers import ControllerConnections
+    from ottla.broker.cluster.kraft.joining import Connecting
+    from ottla.broker.cluster.kraft.log_following import LogFollowing
     from ottla.broker.cluster.quorum.controller_node import ControllerNode
     from ottla.broker.http.door import Opened
     from ottla.broker.security.first_users import FirstUser
@@ -235,21 +238,9 @@ class Server:
         logs = self._make_logs(identity.cluster_id, identity.node_id, lambda: following.image, meta_version=1)
         logs.claim()
         directory = self._metadata_directory(logs, identity.cluster_id, identity.node_id)
-        voting: tuple[model.Endpoint, ...] = ()
         if settings.is_controller:
             self.controller = self._make_controller(identity, pool)
-            self._stack.push_async_callback(self.controller.abandon)  # of a start that fails
-            voting = await self.controller.open()
-        following, controllers, connecting = joining.open_following(
-            settings, world, directory, identity, self._fail, pool, voting
-        )
-        self._stack.push_async_callback(controllers.close)
-        self._stack.push_async_callback(following.stop)
-        if self.controller is None:
-            following.start()
-        else:
-            self._stack.push_async_callback(self._stop_controller)
-            await self.controller.start(following, controllers, directory)
+        following, controllers, connecting = await self._follow_log(directory, identity, pool)
         await following.caught_up()
         self._load_logs(logs, pool)
         self._served = SERVED_APIS | PASSED_ON
@@ -295,19 +286,34 @@ class Server:
         assert identity.node_id is not None, "it is refused without"
         directory = self._own_directory(settings.metadata_directory, identity.cluster_id, identity.node_id)
         controller = self.controller = self._make_controller(identity, pool, self.registry)
-        self._stack.push_async_callback(controller.abandon)  # of a start that fails
         self.broker, self.listeners = controller.broker, controller.listeners
-        endpoints = await controller.open()
-        following, controllers, _ = joining.open_following(
-            settings, world, directory, identity, self._fail, pool, endpoints
-        )
-        self._stack.push_async_callback(controllers.close)
-        self._stack.push_async_callback(following.stop)
-        self._stack.push_async_callback(self._stop_controller)
-        await controller.start(following, controllers, directory)
+        await self._follow_log(directory, identity, pool)
         self._watch_loop()
         await self._open_http()
-        return self._make_info(identity.node_id, identity.cluster_id, endpoints)
+        return self._make_info(identity.node_id, identity.cluster_id, controller.endpoints)
+
+    async def _follow_log(
+        self, directory: LogDirectory, identity: MetaProperties, pool: Executor | None
+    ) -> tuple[LogFollowing, ControllerConnections, Connecting]:
+        """Follow the metadata log, with the vote of a controller where this node is one."""
+        from ottla.broker.cluster.kraft import joining
+
+        controller = self.controller
+        endpoints: tuple[model.Endpoint, ...] = ()
+        if controller is not None:
+            self._stack.push_async_callback(controller.abandon)  # of a start that fails
+            endpoints = await controller.open()
+        following, connections, connecting = joining.open_following(
+            self.settings, self._world, directory, identity, self._fail, pool, endpoints
+        )
+        self._stack.push_async_callback(connections.close)
+        self._stack.push_async_callback(following.stop)
+        if controller is None:
+            following.start()
+        else:
+            self._stack.push_async_callback(self._stop_controller)
+            await controller.start(following, connections, directory)
+        return following, connections, connecting
 
     def _make_controller(
         self, identity: MetaProperties, pool: Executor | None, registry: Registry | None = None

@@ -1,6 +1,5 @@
 """Processes of Spark freeze what they have loaded, and again when they load more; no other process does."""
 
-import gc
 import types
 
 import pytest
@@ -13,7 +12,9 @@ from ottla.spark.running.worker_exit import DAEMON
 def frozen(monkeypatch):
     calls: list[str] = []
     monkeypatch.setattr(worker_memory, "_frozen_modules", 0)
-    monkeypatch.setattr(gc, "freeze", lambda: calls.append("freeze"))
+    # Of its own, too: a command that ran in this process before may freeze when there is a collection.
+    own = types.SimpleNamespace(collect=lambda: None, freeze=lambda: calls.append("freeze"))
+    monkeypatch.setattr(worker_memory, "gc", own)
     return calls
 
 

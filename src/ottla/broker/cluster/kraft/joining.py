@@ -92,8 +92,8 @@ def _is_at(endpoint: Endpoint, address: Address) -> bool:
 def begin_quorum(files: Files, home: LogDirectory, node: RaftNode, settings: BrokerSettings, now_ms: int) -> None:
     """A controller that knows no others, in a directory without a metadata log, is the first voter of a new quorum.
     What `kafka-storage format` has written stays."""
-    is_told = files.exists(home.path / QUORUM_LOG / FIRST_VOTERS) or has_quorum_log(files, home.path)
-    if settings.controller_quorum_voters or is_told or _knows_others(settings):
+    has_voters = files.exists(home.path / QUORUM_LOG / FIRST_VOTERS) or has_quorum_log(files, home.path)
+    if settings.controller_quorum_voters or has_voters or _knows_others(settings):
         return
     voters = Voters(KRAFT_RANGE.max_level, VotersRecord(voters=[node.as_voter()]))
     write_first_voters(files, home.path, voters, lambda: now_ms)

@@ -96,6 +96,7 @@ class ControllerNode:
         self._stack = AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
         self._progressed = asyncio.Event()
+        self.endpoints: tuple[model.Endpoint, ...] = ()
         self.following: LogFollowing
         self.controller: QuorumController
         self.broker = Broker(
@@ -130,8 +131,8 @@ class ControllerNode:
 
     async def open(self) -> tuple[model.Endpoint, ...]:
         """Open the ports; returns where others reach this controller."""
-        self._endpoints = await self.listeners.open()
-        return self._endpoints
+        self.endpoints = await self.listeners.open()
+        return self.endpoints
 
     async def start(self, following: LogFollowing, connections: ControllerConnections, home: LogDirectory) -> None:
         """Vote, lead when elected, and answer. `home` is the directory of the log."""
@@ -140,7 +141,7 @@ class ControllerNode:
         settings = self._settings
         first = first_changes(self._world.files, home.path, settings)
         self.controller = self._link.controller = QuorumController(
-            model.ControllerNode(self.broker.id, random_uuid(self._world.random.randbytes), self._endpoints, FEATURES),
+            model.ControllerNode(self.broker.id, random_uuid(self._world.random.randbytes), self.endpoints, FEATURES),
             clock=self._world.clock,
             pool=self._pool,
             random_bytes=self._world.random.randbytes,

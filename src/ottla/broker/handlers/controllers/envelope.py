@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from ottla.broker.cluster.forwarding import is_from_no_controller
 from ottla.broker.cluster.kraft.envelopes import opened
@@ -73,7 +73,7 @@ def _charged(broker: Broker, api: Api, who: RequestContext) -> RequestContext:
     return who if charges is None else replace(who, charges=charges)
 
 
-async def _handled(broker: Broker, api: Api, asked: Any, who: RequestContext) -> Message:
+async def _handled(broker: Broker, api: Api, asked: Message, who: RequestContext) -> Message:
     try:
         return cast(Message, await awaited(handler_of(api, is_controller=True).handle(broker, asked, who)))
     except NotController:
