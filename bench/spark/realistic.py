@@ -159,11 +159,11 @@ def _event(number: int, padding: str) -> bytes:
 
 
 def in_turns(both: Both, name: str, topic: str, rows: int | None = None, rounds: int | None = None) -> list[Figure]:
-    """The pipeline over a topic, each side in its turn."""
+    """The pipeline over a topic, each side in its turn; the first turn only warms up, unless it is the only one."""
     count = both.rows // 2 if rows is None else rows
     rate: dict[str, list[float]] = {side: [] for side in both.sides}
     cpu: dict[str, list[float]] = {side: [] for side in both.sides}
-    for number in range((rounds or both.rounds) + 1):
+    for number in range(1 if rounds == 1 else (rounds or both.rounds) + 1):
         for side in both.sides if number % 2 else both.sides[::-1]:
             plan = _plan(both, side, topic, PER_BATCH)
             before, begun = spent_s(both), time.perf_counter()
@@ -191,7 +191,9 @@ def beside(
     ours = statistics.median(found[OURS])
     if THEIRS not in found:
         return Figure(name, ours, f"{unit}; Spark's own connector is not here")
-    detail = f"{ours:,.1f} / {statistics.median(found[THEIRS]):,.1f} {unit}"
+    rounds = sorted(one / other for one, other in zip(found[OURS], found[THEIRS], strict=True))
+    spread = f"; rounds {rounds[0]:.2f} to {rounds[-1]:.2f}" if len(rounds) > 1 else ""
+    detail = f"{ours:,.1f} / {statistics.median(found[THEIRS]):,.1f} {unit}{spread}"
     return Figure(name, ratio(found[OURS], found[THEIRS]), detail, at_least=at_least, at_most=at_most)
 
 
