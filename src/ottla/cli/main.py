@@ -39,6 +39,7 @@ GROUPS: Final = {
         "reassign": "put replicas on other brokers, or have more of them",
         "elect": "leaders: the preferred ones again, or any at all",
         "logdirs": "directories of brokers: how full, with what",
+        "storage": "a node's own directories: from ZooKeeper to KRaft",
         "features": "levels of what the cluster can do",
         "client": "what brokers speak with clients, and ask of them",
         "txn": "transactions: who holds one open, and how to end it",

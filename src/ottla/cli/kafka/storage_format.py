@@ -90,7 +90,7 @@ class FormatPlan:
 
 def plan_format(options: argparse.Namespace, settings: Settings, random_bytes: Callable[[int], bytes]) -> FormatPlan:
     """Decide; ValueError says what is wrong."""
-    directories = _directories(settings)
+    directories = directories_of(settings)
     new = [path for path in sorted(set(directories)) if not (path / META_PROPERTIES).exists()]
     if len(new) < len(set(directories)) and not options.ignore_formatted:
         formatted = next(path for path in sorted(set(directories)) if path not in new)
@@ -101,7 +101,7 @@ def plan_format(options: argparse.Namespace, settings: Settings, random_bytes: C
     node = settings.get("node.id", settings.get("broker.id"))
     node_id = None if node is None else int(str(node))
     directory_ids = {path: random_uuid(random_bytes) for path in new}
-    voters = _voters(options, settings, node_id, directory_ids.get(directories[0], bytes(16)))
+    voters = voters_of(options, settings, node_id, directory_ids.get(directories[0], bytes(16)))
     is_voter = False
     for voter in voters:
         if voter.voter_id == node_id:
@@ -119,7 +119,7 @@ def plan_format(options: argparse.Namespace, settings: Settings, random_bytes: C
     )
 
 
-def _directories(settings: Settings) -> list[Path]:
+def directories_of(settings: Settings) -> list[Path]:
     """The metadata's first."""
     text = str(settings.get("log.dirs") or settings.get("log.dir") or "/tmp/kafka-logs")
     listed = [word.strip() for word in text.split(",") if word.strip()]
@@ -130,7 +130,7 @@ def _directories(settings: Settings) -> list[Path]:
 # --- the quorum ------------------------------------------------------------------------------------------------------
 
 
-def _voters(
+def voters_of(
     options: argparse.Namespace, settings: Settings, node_id: int | None, directory_id: bytes
 ) -> list[VoterNode]:
     """The first voters as they are told; none where the settings name them, or the node joins later."""
@@ -155,10 +155,10 @@ def _voters(
     if not options.standalone or node_id is None:
         return []
     name, host, port = _controller_listener(settings)
-    return [_voter(node_id, directory_id, name, host, port)]
+    return [voter_at(node_id, directory_id, name, host, port)]
 
 
-def _voter(node_id: int, directory_id: bytes, listener: str, host: str, port: int) -> VoterNode:
+def voter_at(node_id: int, directory_id: bytes, listener: str, host: str, port: int) -> VoterNode:
     endpoints = [VoterEndpoint(name=listener, host=host, port=port)]
     versions = KRaftVersionFeature(min_supported_version=0, max_supported_version=1)
     return VoterNode(
@@ -177,7 +177,7 @@ def _initial_controller(text: str) -> VoterNode:
     if not node.isdigit():
         raise ValueError(f"Failed to parse node id in dynamic voter string: {node!r} is no number.")
     address = parse_address(where)
-    return _voter(int(node), uuid_from_text(directory), "CONTROLLER", address.host, address.port)
+    return voter_at(int(node), uuid_from_text(directory), "CONTROLLER", address.host, address.port)
 
 
 def _controller_listener(settings: Settings) -> tuple[str, str, int]:

@@ -74,8 +74,8 @@ def _of_nobody(files: Files, directories: Sequence[Path], topics: Sequence[str],
     if meta is not None and meta.version == 0:
         return (
             f"{first} is the directory of {_node(files, first)} of a cluster that keeps its metadata in ZooKeeper, "
-            f"with logs of {_named(topics)}. Start the broker with zookeeper.connect, or give it another directory "
-            "(--data, log.dirs)"
+            f"with logs of {_named(topics)}. Start the broker with zookeeper.connect, take the cluster over to the "
+            "metadata log (ottla storage migrate), or give this broker another directory (--data, log.dirs)"
         )
     return (
         f"{', '.join(map(str, directories))}: logs of {_named(topics)} which this broker's metadata does not know; "

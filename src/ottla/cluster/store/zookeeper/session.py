@@ -113,8 +113,9 @@ class Session:
 
     # --- life ---
 
-    def start(self) -> None:
-        """Connect, and make the chroot when it is not there; NoSession when nobody answers in time."""
+    def start(self, *, only_reads: bool = False) -> None:
+        """Connect, and make the chroot when it is not there, unless nothing is to be written; NoSession when nobody
+        answers in time."""
         self._client.start_async().wait(self._connection.connect_timeout_ms / 1000)
         if not self._client.connected:
             self.close()
@@ -122,6 +123,8 @@ class Session:
                 f"no ZooKeeper of {self._connection.hosts} answered within {self._connection.connect_timeout_ms} ms; "
                 f"look at zookeeper.connect, and whether it runs{self._tls_failure()}"
             )
+        if only_reads:
+            return
         chroot, self._chroot = self._chroot, ""
         self.make([Ensure(path) for path in (*parents(chroot), chroot)] if chroot else [])
         self._chroot = chroot
