@@ -15,7 +15,7 @@ from ottla.broker.registry.errors import RegistryError, forwarding_failed, malfo
 from ottla.broker.registry.log import PARTITION
 from ottla.broker.registry.operations import BY_NAME, Operation
 from ottla.broker.registry.requests import Json, Request
-from ottla.errors import BrokerError, BrokerNotAvailable, NotLeaderOrFollower, OttlaError, broker_error
+from ottla.errors import BrokerError, BrokerNotAvailable, NotConnected, NotLeaderOrFollower, OttlaError, broker_error
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ async def ask_leader(broker: Broker, operation: Operation, request: Request) -> 
     )
     try:
         answer = await broker.link.ask_leader(*PARTITION, envelope)
-    except BrokerNotAvailable as error:
+    except (BrokerNotAvailable, NotConnected) as error:  # nobody has been asked
         raise NotLeaderOrFollower(str(error)) from None
     except OttlaError as error:
         if error.retriable and not operation.changes:

@@ -4,7 +4,8 @@
    broker leads in another epoch, or the topic was made anew, it begins again, so nothing that was not committed is
    ever known.
 2. Before anything is answered, all that is committed is replayed: also what others wrote into the topic, a restored
-   backup for example.
+   backup for example. A leader that has just been elected knows the high watermark of its last fetch only; the leader
+   before it may have answered what lies behind. So it waits until all that it found is committed.
 3. An append is answered when it is committed. When it is not known whether it was, that is the answer.
 4. Reading pauses (pacing.py): ten thousand schemas keep nobody waiting.
 """
@@ -61,6 +62,7 @@ class SchemaLog:
         self.schemas = Schemas(lambda: self.state)
         self._belongs_to: tuple[bytes, int] | None = None
         self._next_offset = 0
+        self._found_offset = 0  # the end of the log when this broker began to lead
         self._reading = asyncio.Lock()
 
     def led_partition(self) -> Partition:
@@ -76,6 +78,9 @@ class SchemaLog:
         async with self._reading:
             partition = self.led_partition()
             self._begin_anew_if_other(partition)
+            if partition.high_watermark < self._found_offset:
+                pace.release()
+                await self._committed(_Pending(partition, self._found_offset))
             while self._next_offset < partition.high_watermark:
                 await self._read_on(partition, pace)
                 if partition is not self.led_partition():
@@ -88,6 +93,7 @@ class SchemaLog:
             self.state = RegistryState()
             self.schemas.forget()
             self._belongs_to, self._next_offset = belongs_to, start
+            self._found_offset = partition.log.log_end_offset
 
     async def _read_on(self, partition: Partition, pace: Pace) -> None:
         found = partition.read(self._next_offset, READ_BYTES, at_least_one_batch=True)
@@ -135,6 +141,6 @@ class SchemaLog:
         deadline_ms = broker.clock.monotonic_ms() + broker.settings.request_timeout_ms
         is_over = pending.error is not None or await broker.progress.commits.wait(pending, deadline_ms)
         if pending.error is not None:
-            raise store_failed(f"it was written, and the leader changed before it was committed: {pending.error}")
+            raise store_failed(f"the leader changed before what was written was committed: {pending.error}")
         if not is_over:
-            raise store_timed_out("it was written, and not committed in time; a replica may be down")
+            raise store_timed_out("what was written was not committed in time; a replica may be down")
