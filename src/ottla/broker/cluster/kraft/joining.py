@@ -28,6 +28,7 @@ from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.endpoints import Endpoint, is_loopback
 from ottla.cluster import model
 from ottla.cluster.features import FEATURES, KRAFT_RANGE
+from ottla.cluster.image import ClusterImage
 from ottla.cluster.metadata_log.loader import MetadataLoader
 from ottla.cluster.raft.fetching import FetchLimits, Identity
 from ottla.cluster.raft.format import write_first_voters
@@ -278,7 +279,7 @@ def make_link(
 
     def make_lifecycle(me: model.Broker) -> BrokerLifecycle:
         return BrokerLifecycle(
-            _registration(me, broker.image.cluster_id, logs, world),
+            _registration(me, broker.image, logs, world),
             LifecycleSettings(
                 heartbeat_interval_ms=settings.broker_heartbeat_interval_ms,
                 session_timeout_ms=settings.broker_session_timeout_ms,
@@ -300,10 +301,10 @@ def make_link(
     return link
 
 
-def _registration(me: model.Broker, cluster_id: str, logs: LogManager, world: World) -> BrokerRegistrationRequest:
+def _registration(me: model.Broker, image: ClusterImage, logs: LogManager, world: World) -> BrokerRegistrationRequest:
     return BrokerRegistrationRequest(
         broker_id=me.id,
-        cluster_id=cluster_id,
+        cluster_id=image.cluster_id,
         incarnation_id=random_uuid(world.random.randbytes),
         listeners=[
             Listener(
@@ -320,12 +321,19 @@ def _registration(me: model.Broker, cluster_id: str, logs: LogManager, world: Wo
         ],
         rack=me.rack,
         log_dirs=[each.directory_id for each in logs.directories if each.directory_id is not None],
-        previous_broker_epoch=-1 if me.lost_memory else _previous_epoch(logs),
+        previous_broker_epoch=-1 if me.lost_memory else previous_epoch(me, image, logs),
     )
 
 
-def _previous_epoch(logs: LogManager) -> int:
-    """The epoch under which this broker stopped in order, where all its directories say the same; else -1."""
+def previous_epoch(me: model.Broker, image: ClusterImage, logs: LogManager) -> int:
+    """The epoch of the life of this broker from which it has everything that it acknowledged; -1 where there is none.
+
+    That is the last one which the controllers know, if it had the same directories and the machine has not gone down
+    since: the system keeps what a killed process wrote. Else it is the one in which it stopped in order.
+    """
+    known: model.Broker | None = image.brokers.get(me.id)
+    if known is not None and known.directories and known.directories == me.directories:
+        return known.epoch
     stops = [each.last_stop if each.is_online else None for each in logs.directories]
     epochs = {None if stop is None else stop.broker_epoch for stop in stops}
     only = epochs.pop() if len(epochs) == 1 else None
