@@ -227,7 +227,7 @@ class Server:
     async def _start_under_controllers(self) -> ServerInfo:
         """A broker of a cluster whose truth is the metadata log of controllers."""
         from ottla.broker.cluster.kraft import joining
-        from ottla.broker.cluster.kraft.passing_on import PASSED_ON
+        from ottla.broker.cluster.kraft.passing_on import ENVELOPE, PASSED_ON
 
         world, settings = self._world, self.settings
         pool = self._make_pool()
@@ -244,6 +244,8 @@ class Server:
         await following.caught_up()
         self._load_logs(logs, pool)
         self._served = SERVED_APIS | PASSED_ON
+        if settings.schema_registry_address is not None:
+            self._served |= {ENVELOPE}  # its questions go to the leader of its topic
         make_link = partial(
             joining.make_link,
             settings=settings,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.broker.cluster.changes import ChangeQueue, P
 from ottla.broker.cluster.image_follower import ImageFollower
 from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
-from ottla.broker.quotas.forwarded import Client
+from ottla.broker.quotas.forwarded import client_of
 from ottla.broker.quotas.mutations import quota_of_creation
 from ottla.broker.replication.followers import Followers, NoFollowers
 from ottla.broker.requests.context import RequestContext
@@ -156,7 +156,8 @@ class AloneLink:
     async def forward(self, request: Message, context: RequestContext) -> Message | None:
         return None
 
-    async def create_topic(self, topic: CreatableTopic, client: Client | None = None) -> None:
+    async def create_topic(self, topic: CreatableTopic, asked_by: RequestContext | None = None) -> None:
+        client = None if asked_by is None else client_of(asked_by.principal, asked_by.client_id)
         meter = None if client is None else self._broker.quotas.mutations_of(client)
         quota = quota_of_creation(meter, self._broker.clock.monotonic_ms)
 

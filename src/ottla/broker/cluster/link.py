@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.cluster.changes import P
 from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
-from ottla.broker.quotas.forwarded import Client
 from ottla.broker.requests.context import RequestContext
 from ottla.cluster import model
 from ottla.cluster.image import ClusterImage
@@ -90,7 +89,7 @@ class ClusterLink(Protocol):
         """The controller's answer to what only it decides; None when this broker decides it, or nobody could be
         asked."""
 
-    async def create_topic(self, topic: CreatableTopic, client: Client | None = None) -> None:
+    async def create_topic(self, topic: CreatableTopic, asked_by: RequestContext | None = None) -> None:
         """Create a topic that a client, or a coordinator, needs. It counts against the quota of the client."""
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:

@@ -34,7 +34,7 @@ from ottla.broker.cluster.leaving import while_reachable
 from ottla.broker.cluster.metadata_view import changes_of
 from ottla.broker.cluster.visible import shows_changes, wait_until
 from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
-from ottla.broker.quotas.forwarded import Client, forwarding_client_id
+from ottla.broker.quotas.forwarded import client_of, forwarding_client_id
 from ottla.broker.replication.replication import BrokerConnections, Replication, fetch_version
 from ottla.broker.requests.context import RequestContext
 from ottla.cluster.changes import (
@@ -503,7 +503,8 @@ class ClusterMember:
     async def ask_broker(self, broker_id: int, request: Message) -> Message:
         return await self._questions.ask_broker(broker_id, request)
 
-    async def create_topic(self, topic: CreatableTopic, client: Client | None = None) -> None:
+    async def create_topic(self, topic: CreatableTopic, asked_by: RequestContext | None = None) -> None:
+        client = None if asked_by is None else client_of(asked_by.principal, asked_by.client_id)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=self._settings.request_timeout_ms)
         if client is not None and self._broker.quotas.mutations_of(client) is None:
             client = None  # nothing counts it, so nobody has to know whose it is

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from ottla.broker.cluster.internal_topics import internal_topic_request
-from ottla.broker.quotas.forwarded import Client
+from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.running import Background
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.image import ClusterImage
@@ -31,7 +31,7 @@ class Creates(Protocol):
 
     is_alone: bool
 
-    async def create_topic(self, topic: CreatableTopic, client: Client | None = None) -> None: ...
+    async def create_topic(self, topic: CreatableTopic, asked_by: RequestContext | None = None) -> None: ...
 
 
 class TopicsOnDemand:
@@ -57,7 +57,7 @@ class TopicsOnDemand:
         """Whether some are on their way."""
         return bool(self._being_created)
 
-    def create_missing(self, names: Sequence[str], client: Client | None = None) -> dict[str, BrokerError]:
+    def create_missing(self, names: Sequence[str], asked_by: RequestContext | None = None) -> dict[str, BrokerError]:
         """Begin to create topics that a client asked for; says of each that is not there yet why it must ask again."""
         if not self._settings().auto_create_topics_enable:
             return {}
@@ -66,29 +66,29 @@ class TopicsOnDemand:
             if name in INTERNAL_TOPICS:
                 self.create_internal(name)
             else:
-                self._begin(_with_defaults(name), client)
+                self._begin(_with_defaults(name), asked_by)
         return {name: LeaderNotAvailable() for name in wanted if self._image().topic(name) is None}
 
     def create_internal(self, name: str) -> None:
         """Begin to create the topic of a coordinator."""
         self._begin(internal_topic_request(name, self._settings(), is_alone=self._link.is_alone))
 
-    def create_described(self, topics: Iterable[CreatableTopic], client: Client) -> dict[str, str]:
+    def create_described(self, topics: Iterable[CreatableTopic], asked_by: RequestContext) -> dict[str, str]:
         """Begin to create topics that a coordinator described for a client; returns why some could not be created the
         last time."""
         wanted = list(topics)
         for topic in wanted:
-            self._begin(topic, client)
+            self._begin(topic, asked_by)
         return {topic.name: self._refused[topic.name] for topic in wanted if topic.name in self._refused}
 
-    def _begin(self, topic: CreatableTopic, client: Client | None = None) -> None:
+    def _begin(self, topic: CreatableTopic, asked_by: RequestContext | None = None) -> None:
         if topic.name not in self._being_created:
             self._being_created.add(topic.name)
-            self._background.start(self._create(topic, client))
+            self._background.start(self._create(topic, asked_by))
 
-    async def _create(self, topic: CreatableTopic, client: Client | None) -> None:
+    async def _create(self, topic: CreatableTopic, asked_by: RequestContext | None) -> None:
         try:
-            await self._link.create_topic(topic, client)
+            await self._link.create_topic(topic, asked_by)
         except TopicAlreadyExists:
             self._refused.pop(topic.name, None)
         except OttlaError as error:

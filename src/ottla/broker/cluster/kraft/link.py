@@ -35,7 +35,6 @@ from ottla.broker.cluster.kraft.passing_on import PASSED_ON, PassingOn
 from ottla.broker.cluster.leader_questions import LeaderQuestions
 from ottla.broker.cluster.visible import shows_answer, wait_until
 from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
-from ottla.broker.quotas.forwarded import Client
 from ottla.broker.replication.replication import BrokerConnections, Replication
 from ottla.broker.requests.context import RequestContext
 from ottla.cluster import model
@@ -45,7 +44,9 @@ from ottla.cluster.metadata_log.levels import CORDONED_SINCE, DIRECTORIES_SINCE
 from ottla.cluster.model import METADATA_VERSION
 from ottla.cluster.raft.log import LogState
 from ottla.errors import NotController, OttlaError, broker_error
+from ottla.light_dataclasses import replace
 from ottla.ordered_set import OrderedSet
+from ottla.protocol.api import api_of
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest
 from ottla.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsResponse
@@ -259,7 +260,7 @@ class KRaftLink:
         if (endpoints := _endpoints(image)) != self._endpoints:
             self._endpoints = endpoints
             await self.addresses.update(image.brokers.values())
-        gone = [broker_id for broker_id in before.brokers if broker_id not in image.brokers]
+        gone = _live(before) - _live(image)
         for connections in self._others:
             for broker_id in gone:
                 connections.forget(broker_id)
@@ -366,10 +367,14 @@ class KRaftLink:
     async def forward(self, request: Message, context: RequestContext) -> Message | None:
         return await self._passing_on.answer(request, context)
 
-    async def create_topic(self, topic: CreatableTopic, client: Client | None = None) -> None:
-        """As this broker itself; whether its client may has been asked before."""
+    async def create_topic(self, topic: CreatableTopic, asked_by: RequestContext | None = None) -> None:
+        """As whoever asked for it, whose rights and quota count at the controllers; else as this broker itself."""
         request = CreateTopicsRequest(topics=[topic], timeout_ms=self._settings.request_timeout_ms)
-        response = await self._ask(request)
+        if asked_by is None:
+            response = await self._ask(request)
+        else:
+            version = api_of(request).versions.max
+            response = await self._passing_on.ask(request, replace(asked_by, api_version=version))
         assert isinstance(response, CreateTopicsResponse)
         (answer,) = response.topics
         if answer.error_code:
@@ -399,3 +404,8 @@ class KRaftLink:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _live(image: ClusterImage) -> set[int]:
+    """Brokers that can be asked for something."""
+    return {each.id for each in image.brokers.values() if not each.fenced}

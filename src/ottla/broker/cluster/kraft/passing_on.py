@@ -61,6 +61,7 @@ PASSED_ON: Final = frozenset(
         "UpdateFeatures",
     )
 )
+ENVELOPE: Final = APIS_BY_NAME["Envelope"].key
 
 
 class ConfigAnswer(ConfigResource, Protocol):

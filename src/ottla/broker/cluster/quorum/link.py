@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.cluster.changes import P
 from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
-from ottla.broker.quotas.forwarded import Client
 from ottla.broker.replication.followers import Followers, NoFollowers
 from ottla.broker.requests.context import RequestContext
 from ottla.cluster import model
@@ -122,7 +121,7 @@ class ControllerLink:
 
     # --- what only brokers have ---------------------------------------------------------------------------------------
 
-    async def create_topic(self, topic: CreatableTopic, client: Client | None = None) -> None:
+    async def create_topic(self, topic: CreatableTopic, asked_by: RequestContext | None = None) -> None:
         raise NotLeaderOrFollower(NO_PARTITIONS)
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.coordinators.groups.shard import GroupShard
-from ottla.broker.quotas.forwarded import client_of
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.running import Work, awaited
 from ottla.broker.requests.served import Served
@@ -99,8 +98,7 @@ def _create_missing(broker: Broker, context: RequestContext, group_id: str, stat
         refused = ", ".join(sorted(topics.keys() - allowed))
         status.status_detail += f"; Unauthorized to CREATE on topics {refused}."
         return
-    client = client_of(context.principal, context.client_id)
-    failed = broker.topics_on_demand.create_described(topics.values(), client)
+    failed = broker.topics_on_demand.create_described(topics.values(), context)
     if failed:
         status.status_detail += f"; Creation failed: {_summary(failed)}."
 

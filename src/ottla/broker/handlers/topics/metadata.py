@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.quotas.forwarded import client_of
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.pacing import Pace
 from ottla.broker.requests.served import WIDE_ENTRIES, Served
@@ -163,7 +162,7 @@ def _asked_topic(broker: Broker, name: str | None, may_create: bool, context: Re
         return _missing(name, ZERO_UUID, CREATE_TOPIC.refusal(context))
     refused = {}
     if topic is None and may_create:
-        refused = broker.topics_on_demand.create_missing([name], client_of(context.principal, context.client_id))
+        refused = broker.topics_on_demand.create_missing([name], context)
     topic = broker.image.topic(name)
     if topic is not None:
         return _topic(broker, topic, context)
