@@ -97,6 +97,7 @@ class ConfigRules:
     `check_pattern` raises for a regular expression of a client-metrics resource that cannot be read.
     `policy` sees what is about to be set and raises PolicyViolation. `loggers` are the names and levels of the logs.
     `secrets` encodes this broker's secrets for the store, and decodes them.
+    `is_controller`: it keeps the settings of all nodes, which each of them has checked before it passed them on.
     """
 
     broker_id: int
@@ -110,6 +111,7 @@ class ConfigRules:
     policy: Policy | None = None
     loggers: Mapping[str, str] = field(default_factory=dict)
     secrets: Secrets = field(default_factory=PlainSecrets)
+    is_controller: bool = False
 
     @cached_property
     def static_texts(self) -> Mapping[str, str]:

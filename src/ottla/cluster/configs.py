@@ -27,7 +27,7 @@ from ottla.cluster.loggers import LogLevel, planned_levels
 from ottla.cluster.model import ALL_BROKERS, ConfigResource, ResourceType
 from ottla.cluster.plan import FINE, ErrorFields, refusal, repeated
 from ottla.cluster.topic_names import check_name
-from ottla.errors import BrokerError, InvalidConfig, InvalidRequest, UnknownTopicOrPartition
+from ottla.errors import BrokerError, BrokerIdNotRegistered, InvalidConfig, InvalidRequest, UnknownTopicOrPartition
 from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
 from ottla.settings import LIST, REQUIRED, Setting, Settings, Source
@@ -118,7 +118,7 @@ def _each_resource(
 def _incremental_changes(
     image: ClusterImage, requested: incremental_alter_configs.AlterConfigsResource, rules: ConfigRules
 ) -> list[Change]:
-    resource = _resource(requested, rules)
+    resource = _resource(image, requested, rules)
     _check_keys([each.name for each in requested.configs])
     _check_nulls([e.name for e in requested.configs if e.value is None and e.config_operation != Operation.DELETE])
     own = image.config(resource)
@@ -129,7 +129,7 @@ def _incremental_changes(
 def _replacing_changes(
     image: ClusterImage, requested: alter_configs.AlterConfigsResource, rules: ConfigRules
 ) -> list[Change]:
-    resource = _resource(requested, rules)
+    resource = _resource(image, requested, rules)
     _check_keys([each.name for each in requested.configs])
     _check_nulls([each.name for each in requested.configs if each.value is None])
     requested_values = {each.name: each.value for each in requested.configs}
@@ -138,20 +138,33 @@ def _replacing_changes(
     return _changes(image, resource, values, requested_values, rules)
 
 
-def _resource(requested: Any, rules: ConfigRules) -> ConfigResource:
+def _resource(image: ClusterImage, requested: Any, rules: ConfigRules) -> ConfigResource:
     kinds = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
     if requested.resource_type not in kinds:
         raise InvalidRequest(f"unknown resource type {requested.resource_type}")
     resource = ConfigResource(ResourceType(requested.resource_type), requested.resource_name)
     if resource.type is ResourceType.BROKER and resource.name:
-        _check_own_broker(resource.name, rules)
+        if rules.is_controller:
+            _check_known_node(image, resource.name)
+        else:
+            _check_own_broker(resource.name, rules)
     return resource
 
 
-def _check_own_broker(name: str, rules: ConfigRules) -> None:
+def _check_known_node(image: ClusterImage, name: str) -> None:
+    """A controller keeps the settings of every node that it knows."""
+    if _node_id(name) not in image.brokers and _node_id(name) not in image.controllers:
+        raise BrokerIdNotRegistered(f"no broker with id {name} is registered")
+
+
+def _node_id(name: str) -> int:
     if not name.isascii() or not name.isdigit():
         raise InvalidRequest(f"a node id must be an integer, but it is {name!r}")
-    if int(name) != rules.broker_id:
+    return int(name)
+
+
+def _check_own_broker(name: str, rules: ConfigRules) -> None:
+    if _node_id(name) != rules.broker_id:
         raise InvalidRequest(f"unexpected broker id, expected {rules.broker_id}, but received {name}")
 
 
@@ -291,6 +304,8 @@ def _check_broker(image: ClusterImage, resource: ConfigResource, values: Mapping
         raise InvalidRequest(
             f"cannot update these configs at default cluster level, broker id must be specified: {names}"
         )
+    if rules.is_controller and resource.name and resource != rules.broker_resource:
+        return  # that broker has checked it, before it passed it on
     try:
         broker_in_effect(image, rules).replaced(values, source=Source.DYNAMIC)
         if resource.name and rules.check_broker is not None:

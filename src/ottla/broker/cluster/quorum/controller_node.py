@@ -50,6 +50,7 @@ from ottla.cluster.quorum_controller.registrations import CONTROLLERS_REGISTER_S
 from ottla.cluster.quorum_controller.rules import ControllerRules
 from ottla.cluster.raft.leading import Leadership
 from ottla.errors import OttlaError
+from ottla.light_dataclasses import replace
 from ottla.metrics import Registry
 from ottla.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
@@ -113,6 +114,7 @@ class ControllerNode:
             policies=policies,
             part_ended=ended,
         )
+        self.broker.config_rules = replace(self.broker.config_rules, is_controller=True)
         self._in_effect = TopicsInEffect(self.broker.config_rules)
         link = self.broker.link
         assert isinstance(link, ControllerLink), "it was given"

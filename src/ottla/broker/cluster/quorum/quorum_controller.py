@@ -63,6 +63,7 @@ log = logging.getLogger(__name__)
 WAITING_LIMIT: Final = 10_000
 UNCLEAN: Final = "unclean.leader.election.enable"
 UNCLEAN_TASK: Final = "unclean leader elections"
+FENCING_TASK: Final = "fencing of stale brokers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,7 +472,7 @@ class QuorumController:
     def _tasks(self) -> list[PeriodicTask]:
         elect = partial(self._elect, periodic.preferred_leaders), partial(self._elect, periodic.unclean_leaders)
         return [
-            PeriodicTask("fencing of stale brokers", self._fencing_due_ms, self._fence_stalest),
+            PeriodicTask(FENCING_TASK, self._fencing_due_ms, self._fence_stalest),
             PeriodicTask("preferred leader elections", lambda: self._periods().balance_ms, elect[0]),
             PeriodicTask(UNCLEAN_TASK, lambda: self._periods().unclean_ms, elect[1]),
             PeriodicTask("expired delegation tokens", lambda: self._periods().tokens_ms, self._expire_tokens),
@@ -482,6 +483,11 @@ class QuorumController:
         now_ms, timeout_ms = self._clock.monotonic_ms(), self.sessions.timeout_ms
         due_ms = self.sessions.next_check_ms(self._active().pipeline.newest, now_ms) - now_ms
         return min(max(due_ms + 1, 10.0), timeout_ms / 4)
+
+    def end_session(self, broker_id: int) -> None:
+        """A broker is known to be gone: fence it now, not after its time."""
+        self.sessions.ended(broker_id)
+        self._periodic.run_soon(FENCING_TASK)
 
     async def _fence_stalest(self) -> bool:
         broker_id = self.sessions.stalest(self._active().pipeline.newest, self._clock.monotonic_ms())
