@@ -25,16 +25,16 @@ def test_the_crash_of_a_leader_loses_nothing_that_was_acknowledged(cluster: Kafk
     load.check_cluster(cluster)
 
 
-def test_the_crash_of_the_controller_is_survived(cluster: KafkaCluster) -> None:
-    with NumberedLoad(cluster.bootstrap_servers, "clicks", PARTITIONS) as load:
+def test_the_crash_of_the_controller_is_survived(quorum: KafkaCluster) -> None:
+    with NumberedLoad(quorum.bootstrap_servers, "clicks", PARTITIONS) as load:
         load.wait_for(50)
-        victim = cluster.controller()
-        cluster.crash(victim)
-        cluster.wait_until(lambda: cluster.controller() not in (-1, victim), HANG_S)
+        victim = quorum.controller()
+        quorum.crash(victim)
+        quorum.wait_until(lambda: quorum.controller() not in (-1, victim), HANG_S)
         load.wait_for(100)
-        cluster.start_broker(victim)
-        cluster.wait_for_copies("clicks", PARTITIONS)
-    load.check_cluster(cluster)
+        quorum.start_broker(victim)
+        quorum.wait_for_copies("clicks", PARTITIONS)
+    load.check_cluster(quorum)
 
 
 def test_every_broker_crashes_in_turn_and_a_group_reads_on(cluster: KafkaCluster) -> None:
@@ -93,7 +93,6 @@ def test_who_lost_its_memory_does_not_lead_while_another_may_have_more(cluster: 
     cluster.wait_until(lambda: cluster.in_sync("clicks", 0) == (last,), HANG_S)
     cluster.crash(last, machine=True)
     cluster.start_broker(last)
-    cluster.wait_until(lambda: cluster.controller() == last, HANG_S)
     cluster.wait_until(lambda: nobody_leads(cluster, last), HANG_S)
     cluster.start_broker(second)
     cluster.wait_until(lambda: cluster.leader_of("clicks", 0) == second, HANG_S)

@@ -13,7 +13,8 @@ from ottla.testing.files import MemoryFiles, Operation
 from ottla.testing.promises import NumberedLoad
 
 PARTITIONS = 4
-SETTINGS = {"log.dirs": "/one,/two", "ottla.durability": "durable"}
+SETTINGS = {"log.dirs": "/one,/two", "metadata.log.dir": "/metadata", "ottla.durability": "durable"}
+"""A broker ends when the directory of its metadata log fails, as in Kafka; it has one of its own."""
 
 
 class Disk:

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.cluster.stored_cluster import StoredCluster
 
 from ottla.broker.cluster.inter_broker import InterBroker
 from ottla.broker.quotas.forwarded import forwarding_client_id
@@ -154,22 +155,22 @@ def test_any_broker_changes_features_and_says_what_is_wrong(cluster: KafkaCluste
     ask_all(cluster, story)
 
 
-def test_what_was_passed_on_is_not_passed_on_again(cluster: KafkaCluster) -> None:
-    controller = cluster.controller()
+def test_what_was_passed_on_is_not_passed_on_again(stored: StoredCluster) -> None:
+    controller = stored.controller()
 
     async def story(ask: Ask) -> None:
         for number in BROKERS:
             (made,) = (await ask(number, create(f"direct-{number}"))).topics
             assert made.error_code == (0 if number == controller else NotController.code)
 
-    ask_all(cluster, story, forwarding_client_id(7))
+    ask_all(stored, story, forwarding_client_id(7))
 
 
-def test_a_request_waits_for_the_next_controller(cluster: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_request_waits_for_the_next_controller(stored: StoredCluster, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    controller = cluster.controller()
+    controller = stored.controller()
     number = (controller + 1) % 3
-    cluster.crash(controller, session_stays=True)
+    stored.crash(controller, session_stays=True)
 
     async def story(ask: Ask) -> None:
         topic = CreatableTopic(name="late", num_partitions=1, replication_factor=2, assignments=[], configs=[])
@@ -177,7 +178,7 @@ def test_a_request_waits_for_the_next_controller(cluster: KafkaCluster, caplog: 
         assert made.error_code == 0, made.error_message
 
     with ThreadPoolExecutor(1) as background:
-        asking = background.submit(ask_all, cluster, story)
-        cluster.wait_until(lambda: f"could not be passed on to broker {controller}" in caplog.text or asking.done())
-        cluster.end_session(controller)
+        asking = background.submit(ask_all, stored, story)
+        stored.wait_until(lambda: f"could not be passed on to broker {controller}" in caplog.text or asking.done())
+        stored.end_session(controller)
         asking.result(60)

@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla import Admin, NewTopic, Producer
-from ottla.cluster.changes import SetScramCredential, apply_all
-from ottla.cluster.credentials import MECHANISMS
-from ottla.cluster.model import ScramCredential, ScramKey
+from ottla.broker.security.first_users import FirstUser
 from ottla.errors import SaslAuthenticationFailed
-from ottla.net.sasl.scram import scram_keys
 from ottla.testing import KafkaCluster
 
 MODULE = "org.apache.kafka.common.security"
@@ -37,17 +34,6 @@ def as_user(cluster: KafkaCluster, mechanism: str, user: str, password: str) -> 
     }
 
 
-def put_users(cluster: KafkaCluster, mechanism: str, **passwords: str) -> None:
-    """As kafka-configs does before the first broker is there."""
-    number = next(each.number for each in MECHANISMS.values() if each.name == mechanism)
-    changes = []
-    for user, password in passwords.items():
-        keys = scram_keys(mechanism, password, salt=b"salt" + user.encode(), iterations=4096)
-        kept = ScramCredential(keys.iterations, keys.salt, keys.stored_key, keys.server_key)
-        changes.append(SetScramCredential(ScramKey(user, number), kept))
-    cluster._shared.truth = apply_all(cluster._shared.truth, changes)
-
-
 def test_brokers_log_in_with_tokens() -> None:
     tokens = f'{MODULE}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
     handler = f"{MODULE}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
@@ -66,10 +52,9 @@ def test_brokers_log_in_with_tokens() -> None:
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_brokers_log_in_at_each_other(mechanism: str) -> None:
-    cluster = KafkaCluster(brokers=3, settings=settings(mechanism, PLAIN if mechanism == "PLAIN" else SCRAM))
-    if mechanism != "PLAIN":
-        put_users(cluster, mechanism, broker="b-pw", al="a-pw")
-    with cluster:
+    users = [] if mechanism == "PLAIN" else [FirstUser("broker", "b-pw"), FirstUser("al", "a-pw")]
+    jaas = PLAIN if mechanism == "PLAIN" else SCRAM
+    with KafkaCluster(brokers=3, settings=settings(mechanism, jaas), users=users) as cluster:
         user = as_user(cluster, mechanism, "al", "a-pw")
         with Admin(**user) as admin:
             admin.create_topics([NewTopic("clicks", 2, 3)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.cluster.stored_cluster import StoredCluster
 from tests.patience import HANG_S
 
 import ottla
@@ -13,6 +14,7 @@ from ottla.testing import KafkaCluster
 from ottla.testing.promises import GroupReading, NumberedLoad
 
 PARTITIONS = 3
+EVERYWHERE = {number: [0, 1, 2] for number in range(PARTITIONS)}
 
 
 def test_a_rolling_restart_refuses_and_loses_nothing(cluster: KafkaCluster) -> None:
@@ -63,10 +65,9 @@ def test_a_topic_that_is_deleted_while_a_broker_is_away_is_gone_when_it_comes_ba
         cluster.crash(2)
         admin.delete_topics(["clicks"], timeout=HANG_S)
         cluster.wait_until(lambda: "clicks" not in admin.list_topics(timeout=HANG_S), HANG_S)
-        with pytest.raises(TopicAlreadyExists):  # the name is free when the last copy is gone, as in Kafka
-            admin.create_topics([ottla.NewTopic("clicks", PARTITIONS, 3)], timeout=HANG_S)
+        admin.create_topics([ottla.NewTopic("clicks", replica_assignments=EVERYWHERE)], timeout=HANG_S)
         cluster.start_broker(2)
-        cluster.wait_until(lambda: can_be_made(admin, "clicks"), HANG_S)
+        cluster.wait_for_copies("clicks", PARTITIONS)
     with NumberedLoad(cluster.bootstrap_servers, "clicks", PARTITIONS) as anew:
         anew.wait_for(50)
     anew.check_cluster(cluster)
@@ -78,6 +79,17 @@ def can_be_made(admin: ottla.Admin, topic: str) -> bool:
     except TopicAlreadyExists:
         return False
     return True
+
+
+def test_in_zookeeper_a_name_is_free_when_the_last_copy_is_gone(stored: StoredCluster) -> None:
+    with ottla.Admin(bootstrap_servers=stored.bootstrap_servers) as admin:
+        stored.crash(2)
+        admin.delete_topics(["clicks"], timeout=HANG_S)
+        stored.wait_until(lambda: "clicks" not in admin.list_topics(timeout=HANG_S), HANG_S)
+        with pytest.raises(TopicAlreadyExists):
+            admin.create_topics([ottla.NewTopic("clicks", PARTITIONS, 3)], timeout=HANG_S)
+        stored.start_broker(2)
+        stored.wait_until(lambda: can_be_made(admin, "clicks"), HANG_S)
 
 
 def test_new_partitions_are_replicated_and_used(cluster: KafkaCluster) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.cluster.stored_cluster import StoredCluster
 
 from ottla.broker.requests.running import awaited
 from ottla.broker.requests.served import handler_of
@@ -13,7 +14,6 @@ from ottla.protocol.api import api_of
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.protocol.messages.stop_replica import StopReplicaRequest
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
-from ottla.testing import KafkaCluster
 
 
 class Context:
@@ -38,11 +38,11 @@ def nobody_is_there(epoch: int, broker_epoch: int = -1) -> Any:
     )
 
 
-def send(cluster: KafkaCluster, order: Any) -> int:
+def send(stored: StoredCluster, order: Any) -> int:
     """The error code that broker 0 answers with."""
-    broker = cluster.server(0).broker
+    broker = stored.server(0).broker
     handling = handler_of(api_of(order)).handle
-    answer: Any = cluster._wait(awaited_on_loop(lambda: handling(broker, order, Context())))
+    answer: Any = stored._wait(awaited_on_loop(lambda: handling(broker, order, Context())))
     return int(answer.error_code)
 
 
@@ -54,14 +54,14 @@ async def awaited_on_loop(begin: Any) -> Any:
 @pytest.mark.parametrize(
     "older", [nobody_is_there, lead_nothing, stop_nothing], ids=["UpdateMetadata", "LeaderAndIsr", "StopReplica"]
 )
-def test_orders_of_a_controller_that_was_replaced_are_refused(cluster: KafkaCluster, newer: Any, older: Any) -> None:
-    known = cluster.call(lambda: cluster.server(0).broker.image)
-    assert send(cluster, newer(known.controller_epoch + 2)) == 0
-    assert send(cluster, older(known.controller_epoch + 1)) == StaleControllerEpoch.code
-    assert cluster.call(lambda: cluster.server(0).broker.image.brokers) == known.brokers, "nothing was believed"
+def test_orders_of_a_controller_that_was_replaced_are_refused(stored: StoredCluster, newer: Any, older: Any) -> None:
+    known = stored.call(lambda: stored.server(0).broker.image)
+    assert send(stored, newer(known.controller_epoch + 2)) == 0
+    assert send(stored, older(known.controller_epoch + 1)) == StaleControllerEpoch.code
+    assert stored.call(lambda: stored.server(0).broker.image.brokers) == known.brokers, "nothing was believed"
 
 
 @pytest.mark.parametrize("order", [nobody_is_there, lead_nothing, stop_nothing])
-def test_orders_for_an_earlier_registration_are_refused(cluster: KafkaCluster, order: Any) -> None:
-    member, image = cluster.call(lambda: (cluster.server(0).broker.link, cluster.server(0).broker.image))
-    assert send(cluster, order(image.controller_epoch, member.epoch - 1)) == StaleBrokerEpoch.code
+def test_orders_for_an_earlier_registration_are_refused(stored: StoredCluster, order: Any) -> None:
+    member, image = stored.call(lambda: (stored.server(0).broker.link, stored.server(0).broker.image))
+    assert send(stored, order(image.controller_epoch, member.epoch - 1)) == StaleBrokerEpoch.code

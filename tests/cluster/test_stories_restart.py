@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.cluster.stored_cluster import StoredCluster
 
 import ottla
 from ottla.broker.cluster import membership
@@ -41,18 +42,18 @@ def answers_at(address: tuple[str, int]) -> bool:
 
 
 def test_a_broker_waits_for_its_earlier_session_with_its_door_shut_and_then_serves(
-    cluster: KafkaCluster, background: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
+    stored: StoredCluster, background: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    address = address_of(cluster, VICTIM)
-    with NumberedLoad(cluster.bootstrap_servers, "clicks", 3) as load:
+    address = address_of(stored, VICTIM)
+    with NumberedLoad(stored.bootstrap_servers, "clicks", 3) as load:
         load.wait_for(50)
-        cluster.crash(VICTIM, session_stays=True)
-        starting = background.submit(cluster.start_broker, VICTIM)
-        cluster.wait_until(lambda: STILL_REGISTERED in caplog.text or starting.done())
+        stored.crash(VICTIM, session_stays=True)
+        starting = background.submit(stored.start_broker, VICTIM)
+        stored.wait_until(lambda: STILL_REGISTERED in caplog.text or starting.done())
         assert not starting.done(), "it waits"
         assert not answers_at(address), "nobody is told anything before it is a member"
-        cluster.end_session(VICTIM)
+        stored.end_session(VICTIM)
         starting.result(60)
         load.wait_for(100)
     with ottla.Admin(bootstrap_servers=f"{address[0]}:{address[1]}") as admin:
@@ -60,11 +61,11 @@ def test_a_broker_waits_for_its_earlier_session_with_its_door_shut_and_then_serv
         assert sorted(each.id for each in found.nodes) == [0, 1, 2]
         assert found.controller is not None
         assert "clicks" in admin.list_topics(timeout=10)
-    load.check_cluster(cluster)
+    load.check_cluster(stored)
 
 
 def test_clients_wait_until_the_first_view_is_complete(
-    cluster: KafkaCluster, background: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    stored: StoredCluster, background: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_go_on, waits, wait = asyncio.Event(), asyncio.Event(), membership.wait_for_first_view
 
@@ -73,11 +74,11 @@ def test_clients_wait_until_the_first_view_is_complete(
         await may_go_on.wait()
         await wait(*arguments, **named)
 
-    host, port = address_of(cluster, VICTIM)
-    cluster.crash(VICTIM)
+    host, port = address_of(stored, VICTIM)
+    stored.crash(VICTIM)
     monkeypatch.setattr(membership, "wait_for_first_view", wait_longer)
-    starting = background.submit(cluster.start_broker, VICTIM)
-    cluster.wait_until(waits.is_set)
+    starting = background.submit(stored.start_broker, VICTIM)
+    stored.wait_until(waits.is_set)
     with socket.create_connection((host, port), timeout=10) as client:
         # Metadata version 0 of all topics, and before it ApiVersions, which is answered at once.
         client.sendall(b"\0\0\0\x0a\0\x12\0\0\0\0\0\1\xff\xff" + b"\0\0\0\x0e\0\x03\0\0\0\0\0\2\xff\xff\0\0\0\0")
@@ -85,7 +86,7 @@ def test_clients_wait_until_the_first_view_is_complete(
         client.settimeout(0.3)
         with pytest.raises(TimeoutError):
             client.recv(1)
-        cluster.call(may_go_on.set)
+        stored.call(may_go_on.set)
         starting.result(60)
         client.settimeout(10)
         metadata = received(client)
@@ -100,20 +101,20 @@ def received(client: socket.socket) -> bytes:
 
 
 def test_another_broker_with_the_same_id_is_an_error_and_hands_nothing_over(
-    cluster: KafkaCluster, background: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    stored: StoredCluster, background: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What never was a member does not ask the controller for anything."""
     from ottla.broker.cluster import earlier_session
 
     monkeypatch.setattr(earlier_session, "LIMIT_AT_LEAST_MS", 0)
-    monkeypatch.setattr(type(cluster._shared), "session_timeout_ms", 100.0)
+    monkeypatch.setattr(type(stored.shared), "session_timeout_ms", 100.0)
     asked: list[Any] = []
     monkeypatch.setattr(membership.ClusterMember, "ask_controller", lambda self, request: asked.append(request))
-    cluster.crash(VICTIM, session_stays=True)
+    stored.crash(VICTIM, session_stays=True)
     with pytest.raises(ottla.errors.DuplicateBrokerRegistration, match="another broker with this id"):
-        background.submit(cluster.start_broker, VICTIM).result(60)
+        background.submit(stored.start_broker, VICTIM).result(60)
     assert asked == []
-    cluster.end_session(VICTIM)
+    stored.end_session(VICTIM)
 
 
 def test_settings_that_were_changed_while_running_hold_after_a_restart() -> None:

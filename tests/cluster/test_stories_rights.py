@@ -12,6 +12,8 @@ from tests.conformance.access.building import built
 from tests.conformance.access.kafka import MODULE, PASSWORD, Users
 
 from ottla.broker.quotas.forwarded import FORWARDER
+from ottla.broker.server import Server
+from ottla.cluster.model import Endpoint
 from ottla.errors import NONE, ClusterAuthorizationFailed, TopicAuthorizationFailed
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.api import api_of
@@ -89,14 +91,20 @@ def test_who_logs_in_as_a_client_cannot_pose_as_a_broker(rules: dict[str, object
         server = cluster.server(leader)
         topic = cluster.call(lambda: server.broker.image.topic("clicks"))
         assert topic is not None
-        known = cluster.call(lambda: (server.broker.image.brokers, server.broker.image.controller_epoch))
+        known = cluster.call(lambda: view_of(server))
         for name, request in orders(leader, topic.id).items():
             with clients(cluster, leader) as users:
                 answer = users.ask(CLIENT, request, api_of(request).advertised.max)
                 assert _refusals(answer) <= {ClusterAuthorizationFailed.code, TopicAuthorizationFailed.code}, name
                 assert answer is None or _refusals(answer), name
-        assert cluster.call(lambda: (server.broker.image.brokers, server.broker.image.controller_epoch)) == known
+        assert cluster.call(lambda: view_of(server)) == known
         assert cluster.leader_of("clicks", 0) == leader
+
+
+def view_of(server: Server) -> tuple[dict[int, tuple[Endpoint, ...]], int]:
+    """What orders of a controller would change."""
+    image = server.broker.image
+    return {each.id: each.endpoints for each in image.brokers.values()}, image.controller_epoch
 
 
 def _refusals(answer: Any) -> set[int]:

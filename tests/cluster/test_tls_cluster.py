@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.cluster.stored_cluster import StoredCluster
 from tests.conformance.transaction_probes import Wire
 from tests.patience import HANG_S
 from tests.unit.net.tls_files import HOSTS, TlsFiles
@@ -66,13 +67,13 @@ def test_another_certificate_is_no_broker_although_it_asks_from_the_address_of_o
     files: TlsFiles, rules: dict[str, object]
 ) -> None:
     settings = {**files.broker_settings(ssl_client_auth="required"), **ONE_NAME, **rules}
-    with KafkaCluster(2, settings) as cluster:
-        common = {"bootstrap_servers": cluster.bootstrap_servers, **files.client_settings("server")}
+    with StoredCluster(2, settings) as stored:
+        common = {"bootstrap_servers": stored.bootstrap_servers, **files.client_settings("server")}
         with Admin(**common) as admin:
             admin.create_topics([NewTopic("clicks", num_partitions=1, replication_factor=2)], timeout=HANG_S)
         with ottla.Producer(acks="all", **common) as producer:
             assert producer.send("clicks", b"1", partition=0).result(HANG_S).offset == 0  # copied by the other broker
-        server = cluster.server(0)
+        server = stored.server(0)
         assert {_code(TlsWire(server, files, "alice"), order) for order in _orders()} == {
             ClusterAuthorizationFailed.code
         }

@@ -4,8 +4,9 @@
         AnyClient(bootstrap_servers=cluster.bootstrap_servers)
         cluster.crash(cluster.leader_of("clicks", 0))
 
-1. They are real brokers with real sockets on loopback; they speak with each other as processes would. What they share
-   is a store in memory in the place of ZooKeeper.
+1. They are real brokers with real sockets on loopback; they speak with each other as processes would. Controllers
+   beside them have the metadata log, as in any cluster of Kafka 4; their ids count from CONTROLLER_IDS, and they can be
+   crashed and started as brokers can.
 2. All of them run on one loop in one thread, so a test can look into every one of them (`call`).
 3. `crash` takes a broker away without a word: its session ends, its sockets close, nothing is handed over and nothing
    is marked as clean. With `machine` the power fails: what was not synced is gone (only of data in memory, which is the
@@ -17,9 +18,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -27,14 +27,15 @@ from typing import Any, Final, Self, TypeVar
 
 from ottla.broker.replication.partition import Partition
 from ottla.broker.replication.roles import Moves
-from ottla.broker.server import Server
+from ottla.broker.security.first_users import FirstUser
+from ottla.broker.server import Server, ServerInfo
 from ottla.broker.settings import BrokerSettings
+from ottla.broker.settings.endpoints import parse_protocol_map
 from ottla.broker.world import World
 from ottla.clock import SystemClock
-from ottla.cluster.features import first_features
-from ottla.cluster.store.shared_memory import MemoryMember, SharedMemory
 from ottla.net.transport import TcpTransport
 from ottla.records import RecordStream
+from ottla.storage.directory.checkpoints import MetaProperties, write_meta_properties
 from ottla.storage.files import DiskFiles, Files
 from ottla.testing.broker import TEST_SETTINGS
 from ottla.testing.files import MemoryFiles
@@ -54,17 +55,47 @@ COPIED: Final = {
     "min.insync.replicas": 2,
 }
 QUICK: Final = {"replica.lag.time.max.ms": 2_000, "controlled.shutdown.retry.backoff.ms": 100}
+CONTROLLER_IDS: Final = 3_000
+"""Of the first controller."""
+CONTROLLER: Final = {
+    "process.roles": "controller",
+    "listeners": "CONTROLLER://127.0.0.1:0",
+    "ottla.admin.listener": "",
+}
+BROKER: Final = {"process.roles": "broker"}
+PROTOCOLS: Final = "listener.security.protocol.map"
+DEFAULT_PROTOCOLS: Final = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
+OF_BROKERS: Final = (
+    "advertised.listeners",
+    "inter.broker.listener.name",
+    "security.inter.broker.protocol",
+    "ottla.schema.registry.listener",
+)
+QUICK_QUORUM: Final = {
+    "broker.heartbeat.interval.ms": 200,
+    "controller.quorum.auto.join.enable": True,
+    "controller.quorum.fetch.timeout.ms": 1_000,
+    "controller.quorum.election.timeout.ms": 500,
+    "controller.quorum.election.backoff.max.ms": 300,
+}
+"""Whoever is gone is missed soon."""
 
 
-class _Place:
-    """One broker's place in the cluster: what stays when the broker goes."""
+class Place:
+    """One node's place in the cluster: what stays when the node goes."""
 
-    def __init__(self, files: Files, settings: BrokerSettings) -> None:
+    def __init__(self, files: Files, settings: Mapping[str, object]) -> None:
         self.files = files
-        self.settings = settings
+        self.settings = dict(settings)
         self.boots = 0  # how often the machine came up
         self.server: Server | None = None
-        self.member: MemoryMember | None = None
+        self.addresses = ""  # where it was reached when it ran the last time
+
+    def took(self, server: Server, info: ServerInfo) -> None:
+        """It runs. It comes back where it was: clients may know nothing but these addresses."""
+        self.settings["listeners"] = ",".join(f"{each.listener}://{each.host}:{each.port}" for each in info.endpoints)
+        self.addresses = info.bootstrap_servers
+        self.server = server
 
 
 class KafkaCluster:
@@ -75,31 +106,43 @@ class KafkaCluster:
         brokers: int = 3,
         settings: Mapping[str, object] | None = None,
         *,
+        controllers: int = 1,
         directory: Path | str | None = None,
         racks: Sequence[str] = (),
         seed: int | None = None,
+        users: Sequence[FirstUser] = (),
     ) -> None:
-        """`directory` keeps the data there, one folder for each broker; None keeps it in memory, in the log.dirs of
-        the settings if they name some. `racks` returns each broker its broker.rack."""
+        """`settings` are for brokers and controllers. `controllers` is how many vote: one, three or five. `directory`
+        keeps the data there, one folder for each node; None keeps it in memory, in the log.dirs of the settings if they
+        name some. `racks` returns each broker its broker.rack. `users` can log in from the start."""
         self._random = Random(seed)
-        self._shared = SharedMemory(uuid_to_text(random_uuid(self._random.randbytes)), first_features())
-        rack_of = {number: {"broker.rack": rack} for number, rack in enumerate(racks)}
+        self.cluster_id = uuid_to_text(random_uuid(self._random.randbytes))
+        self._users = users
+        self._directory = directory
+        common = {**TEST_SETTINGS, **QUICK, **QUICK_QUORUM, **copied(min(brokers, 3)), **(settings or {})}
+        del common["broker.id"]
+        common |= _to_controllers(common)
+        racks_of = {number: {"broker.rack": rack} for number, rack in enumerate(racks)}
         self._places = {
-            number: self._place(number, min(brokers, 3), {**(settings or {}), **rack_of.get(number, {})}, directory)
+            number: self._place(f"broker-{number}", {**common, **BROKER, **racks_of.get(number, {}), "node.id": number})
             for number in range(brokers)
+        }
+        aside = {name: value for name, value in common.items() if not _is_of_brokers(name)}
+        self._controllers = {
+            number: self._place(f"controller-{number}", {**aside, **CONTROLLER, "node.id": number})
+            for number in range(CONTROLLER_IDS, CONTROLLER_IDS + controllers)
         }
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
-    def _place(self, number: int, copies: int, settings: Mapping[str, object], directory: Path | str | None) -> _Place:
-        fitting = {name: min(value, copies) for name, value in COPIED.items()}
-        chosen: dict[str, object] = {**TEST_SETTINGS, **QUICK, **fitting, **settings, "broker.id": number}
-        if directory is None:
+    def _place(self, name: str, settings: Mapping[str, object]) -> Place:
+        chosen = dict(settings)
+        if self._directory is None:
             chosen.setdefault("log.dirs", "/memory")
             chosen.setdefault("ottla.durability", "replicated")
         else:
-            chosen["log.dirs"] = str(Path(directory) / f"broker-{number}")
-        return _Place(MemoryFiles() if directory is None else DiskFiles(), BrokerSettings(chosen))
+            chosen["log.dirs"] = str(Path(self._directory) / name)
+        return Place(MemoryFiles() if self._directory is None else DiskFiles(), chosen)
 
     # --- looking ---
 
@@ -109,26 +152,44 @@ class KafkaCluster:
         return ",".join(place.server.info.bootstrap_servers for place in self._places.values() if place.server)
 
     def server(self, broker_id: int) -> Server:
-        """A broker that runs; touch it by `call` only."""
-        found = self._places[broker_id].server
+        """A broker or controller that runs; touch it by `call` only."""
+        found = self._place_of(broker_id).server
         if found is None:
-            raise RuntimeError(f"broker {broker_id} does not run")
+            raise RuntimeError(f"node {broker_id} does not run")
         return found
+
+    def _place_of(self, number: int) -> Place:
+        return self._controllers[number] if number in self._controllers else self._places[number]
 
     @property
     def running(self) -> list[int]:
+        """The brokers that run."""
         return [number for number, place in self._places.items() if place.server is not None]
 
-    def controller(self) -> int:
-        """The broker that gives orders."""
-        return self.call(lambda: self._shared_controller())
+    @property
+    def running_controllers(self) -> list[int]:
+        return [number for number, place in self._controllers.items() if place.server is not None]
 
-    def _shared_controller(self) -> int:
-        for number in self.running:
-            member = self.server(number).broker.member
-            if member is not None and member.role.is_active:
-                return number
-        return -1
+    def controller(self) -> int:
+        """The active controller; -1 while there is none."""
+
+        def find() -> int:
+            return next((each for each in self.running_controllers if self._is_active(each)), -1)
+
+        return self.call(find)
+
+    def voters(self) -> set[int]:
+        """The controllers that vote, as the active one says; none while there is none."""
+
+        def find() -> set[int]:
+            nodes = [self.server(each).controller for each in self.running_controllers if self._is_active(each)]
+            return {voter.id for node in nodes if node is not None for voter in node.following.quorum.raft.voters}
+
+        return self.call(find)
+
+    def _is_active(self, number: int) -> bool:
+        found = self.server(number).controller
+        return found is not None and found.controller.is_active
 
     def leader_of(self, topic: str, partition: int) -> int:
         """Who leads, as the controller says; -1 when nobody does."""
@@ -196,14 +257,23 @@ class KafkaCluster:
         self._thread = threading.Thread(target=self._run, args=(ready,), name="ottla-test-cluster", daemon=True)
         self._thread.start()
         ready.result(WAIT_LIMIT_S)
+        for number in self._controllers:
+            self.start_broker(number)
+        self.wait_until(lambda: self.voters() == set(self._controllers))
         for number in self._places:
             self.start_broker(number)
+        self.wait_until(lambda: self.call(self._all_know_all))
         return self
 
+    def _all_know_all(self) -> bool:
+        """Whether every broker that runs knows that the others do."""
+        known = [self.server(each).broker.image.brokers for each in self.running]
+        return all(each in image and not image[each].fenced for each in self.running for image in known)
+
     def stop(self) -> None:
-        """Stop every broker, the last ones without handing over: there is nobody left to take."""
-        for number in self.running:
-            self.crash(number)
+        """Stop every node, the last ones without handing over: there is nobody left to take."""
+        for number in (*self.running, *self.running_controllers):
+            self.crash(number, session_stays=True)
         loop, thread = self._loop, self._thread
         if loop is not None and thread is not None:
             loop.call_soon_threadsafe(loop.stop)
@@ -211,28 +281,40 @@ class KafkaCluster:
         self._loop = self._thread = None
 
     def start_broker(self, broker_id: int) -> None:
-        """Bring a broker (back) with the data it has."""
+        """Bring a broker or a controller (back) with the data it has."""
         self._wait(self._start(broker_id))
 
     def stop_broker(self, broker_id: int) -> None:
         """Let a broker leave in order: its leaderships go to others first."""
-        place = self._places[broker_id]
+        place = self._place_of(broker_id)
         server, place.server = self.server(broker_id), None
         self._wait(server.stop())
 
     def crash(self, broker_id: int, *, machine: bool = False, session_stays: bool = False) -> None:
-        """Take a broker away without a word, or its whole machine. `session_stays`: the others do not notice before
-        `end_session`, as until the time-out of a session."""
-        place = self._places[broker_id]
+        """Take a broker or a controller away without a word, or its whole machine. `session_stays`: the others do not
+        notice before `end_session`, or until the session has timed out."""
+        place = self._place_of(broker_id)
         server, place.server = self.server(broker_id), None
-        assert place.member is not None, "a broker that runs has a session"
-        member = place.member
-        member.outlives_close = session_stays
-        self._wait(self._crash(server, member))
+        self._wait(self._crash(broker_id, server))
+        if not session_stays and broker_id in self._places:
+            self.end_session(broker_id)
         if machine:
             place.boots += 1
             if isinstance(place.files, MemoryFiles):
                 place.files.crash("nothing")
+
+    def end_session(self, broker_id: int) -> None:
+        """The session of a broker that crashed ends; see `crash`."""
+
+        def end() -> bool:
+            active = [self.server(each).controller for each in self.running_controllers if self._is_active(each)]
+            for node in active:
+                if node is not None:
+                    node.controller.end_session(broker_id)
+            return bool(active)
+
+        if self.running_controllers:
+            self.wait_until(lambda: self.call(end))
 
     def stop_following(self, broker_id: int, topic: str, partition: int) -> None:
         """Let a broker fetch no more of a partition, until the controller's next order about it."""
@@ -243,29 +325,35 @@ class KafkaCluster:
 
         self.call(stop)
 
-    async def _start(self, broker_id: int) -> None:
-        place = self._places[broker_id]
-        workers = 0 if isinstance(place.files, MemoryFiles) else 2
-        world = World(
-            place.files, TcpTransport(), SystemClock(), self._random, workers=workers, boot_id=f"boot {place.boots}"
-        )
-        place.member = self._shared.join()
-        server = Server(place.settings, world, shared_store=place.member)
-        info = await server.start()
-        # It comes back where it was: clients may know nothing but these addresses.
-        where = ",".join(f"{each.listener}://{each.host}:{each.port}" for each in info.endpoints)
-        place.settings = place.settings.replaced({"listeners": where})
-        place.server = server
-
-    def end_session(self, broker_id: int) -> None:
-        """The session of a broker that crashed ends; see `crash`."""
-        for member in self.call(lambda: [each for each in self._shared.members if each.outlives_close]):
-            self.call(partial(self._shared.end_outlived, member, broker_id))
-
-    async def _crash(self, server: Server, member: MemoryMember) -> None:
-        if not member.outlives_close:
-            self._shared.end_session(member, is_notified=False)
+    async def _crash(self, broker_id: int, server: Server) -> None:
         await server.crash()
+
+    async def _start(self, broker_id: int) -> None:
+        place = self._place_of(broker_id)
+        server = Server(self._settings_of(place), self._world(place), first_users=self._users_of(broker_id))
+        self._format(broker_id, place, {server.settings.metadata_directory, *server.settings.data_directories})
+        place.took(server, await server.start())
+
+    def _settings_of(self, place: Place) -> BrokerSettings:
+        known = ",".join(each.addresses for each in self._controllers.values() if each.addresses)
+        return BrokerSettings({**place.settings, "controller.quorum.bootstrap.servers": known})
+
+    def _users_of(self, number: int) -> Sequence[FirstUser]:
+        return self._users if number in self._controllers else ()
+
+    def _world(self, place: Place) -> World:
+        workers = 0 if isinstance(place.files, MemoryFiles) else 2
+        boot_id = f"boot {place.boots}"
+        return World(place.files, TcpTransport(), SystemClock(), self._random, workers=workers, boot_id=boot_id)
+
+    def _format(self, number: int, place: Place, directories: Iterable[Path]) -> None:
+        """As `kafka-storage format` does: directories say whose they are. The first controller finds no others, and
+        begins the quorum."""
+        for directory in directories:
+            if not place.files.exists(directory):
+                place.files.make_directory(directory)
+                found = MetaProperties(1, self.cluster_id, number, random_uuid(self._random.randbytes))
+                write_meta_properties(place.files, directory, found)
 
     # --- the thread ---
 
@@ -292,6 +380,34 @@ class KafkaCluster:
             return function()
 
         return self._wait(run())
+
+
+def copied(count: int) -> dict[str, int]:
+    return {name: min(value, count) for name, value in COPIED.items()}
+
+
+def _is_of_brokers(name: str) -> bool:
+    """Whether it says nothing to a controller, which opens no listener for clients."""
+    return name in OF_BROKERS or (
+        name.startswith("listener.name.") and not name.startswith("listener.name.controller.")
+    )
+
+
+def _to_controllers(settings: Mapping[str, object]) -> dict[str, object]:
+    """How nodes with these settings reach controllers: as brokers reach each other."""
+    by_name: dict[str, str] = dict(parse_protocol_map(str(settings.get(PROTOCOLS, DEFAULT_PROTOCOLS))))
+    inter = str(settings.get("inter.broker.listener.name", settings.get("security.inter.broker.protocol", "PLAINTEXT")))
+    prefix = f"listener.name.{inter.lower()}."
+    return {
+        "controller.listener.names": "CONTROLLER",
+        PROTOCOLS: ",".join(map(":".join, {**by_name, "CONTROLLER": by_name[inter.upper()]}.items())),
+        "sasl.mechanism.controller.protocol": settings.get("sasl.mechanism.inter.broker.protocol", "GSSAPI"),
+        **{
+            f"listener.name.controller.{name.removeprefix(prefix)}": value
+            for name, value in settings.items()
+            if name.startswith(prefix)
+        },
+    }
 
 
 def _committed(partition: Partition) -> bytes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.cluster.stored_cluster import StoredCluster
 
-from ottla.broker.settings import BrokerSettings
 from ottla.client.admin.admin import Admin
 from ottla.client.admin.configs import AlterConfig, ConfigResource, ConfigResourceType
 from ottla.errors import InvalidRequest
@@ -42,16 +42,15 @@ def start_again(cluster: KafkaCluster, **encoder: object) -> None:
     """With these settings of password.encoder."""
     cluster.stop_broker(0)
     place = cluster._places[0]
-    kept = {name: place.settings.written_value(name) for name in place.settings.configured_names()}
     changed = {f"password.encoder.{name.replace('_', '.')}": value for name, value in encoder.items()}
-    others = {name: value for name, value in kept.items() if not name.startswith("password.encoder.")}
-    place.settings = BrokerSettings({**others, **changed, "password.encoder.iterations": 1024})
+    others = {name: value for name, value in place.settings.items() if not name.startswith("password.encoder.")}
+    place.settings = {**others, **changed, "password.encoder.iterations": 1024}
     cluster.start_broker(0)
     cluster.wait_until(lambda: stored(cluster) is not None)
 
 
 def test_a_secret_is_stored_encrypted_and_survives_a_new_encoder_secret() -> None:
-    with KafkaCluster(1, {**MEMBER, **ENCODER}) as cluster:
+    with StoredCluster(1, {**MEMBER, **ENCODER}) as cluster:
         set_secret(cluster, "hunter2")
         first = stored(cluster)
         assert first is not None
@@ -68,7 +67,7 @@ def test_a_secret_is_stored_encrypted_and_survives_a_new_encoder_secret() -> Non
 def test_with_another_encoder_secret_the_broker_starts_without_what_it_cannot_read(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with KafkaCluster(1, {**MEMBER, **ENCODER}) as cluster:
+    with StoredCluster(1, {**MEMBER, **ENCODER}) as cluster:
         set_secret(cluster, "hunter2")
         start_again(cluster, secret="another")
         assert used(cluster) is None
@@ -78,7 +77,7 @@ def test_with_another_encoder_secret_the_broker_starts_without_what_it_cannot_re
 
 
 def test_without_an_encoder_secret_none_is_stored() -> None:
-    with KafkaCluster(1, MEMBER) as cluster:
+    with StoredCluster(1, MEMBER) as cluster:
         with pytest.raises(InvalidRequest, match=r"is a secret: .* set password\.encoder\.secret") as refused:
             set_secret(cluster, "hunter2")
         assert "hunter2" not in str(refused.value)
