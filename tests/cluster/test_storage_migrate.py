@@ -7,7 +7,6 @@ go over to Ottla's and to Apache Kafka 4.3's.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import signal
@@ -37,9 +36,8 @@ from tests.cluster.mixed_cluster import SMALL_JVM
 from tests.conformance.java_programs import jars_or_skip
 
 from ottla.cli.lab_cluster import LOOK_EVERY_S, LabFailed, free_ports
-from ottla.cluster.from_zookeeper.directories import KEPT
 from ottla.cluster.store.zookeeper.server import tail
-from ottla.storage.directory.checkpoints import read_meta_properties
+from ottla.storage.directory.checkpoints import META_PROPERTIES_BEFORE, read_meta_properties
 from ottla.storage.files import DiskFiles
 
 IDS: Final = (1, 2, 3)
@@ -334,10 +332,14 @@ def can_log_in(moving: Moving, login: dict[str, str]) -> bool:
 BOB: Final = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "bob", "sasl.password": "crayon"}
 
 
-def take_over(moving: Moving, release: str = "4.3") -> dict[str, Any]:
+def _first(moving: Moving) -> list[str]:
+    """How the first voter is taken over."""
+    return ["--config", str(moving.new_file(1)), "--standalone", "--zookeeper-config", str(moving.old_file(1))]
+
+
+def take_over(moving: Moving) -> dict[str, Any]:
     """Every machine, the first one with ZooKeeper; gives what that said."""
-    first = ["--config", str(moving.new_file(1)), "--standalone", "--zookeeper-config", str(moving.old_file(1))]
-    done = moving.migrate(*first, "--release-version", release, "--yes", "--json")
+    done = moving.migrate(*_first(moving), "--yes", "--json")
     assert done.returncode == 0, done.stderr
     for number in IDS[1:]:
         rest = moving.migrate("--config", str(moving.new_file(number)), "--no-initial-controllers", "--yes")
@@ -420,23 +422,61 @@ def test_brokers_of_kafka_3_9_go_over_with_everything_they_have(moving: Moving, 
     go_over(moving, (KAFKA, jars_or_skip("3.9")), after)
 
 
+def test_after_a_power_cut_of_all_everything_comes_back_when_all_come_back(moving: Moving) -> None:
+    for number in IDS:
+        moving.start(number, moving.old_file(number), OTTLA, None)
+    with ottla.Admin(bootstrap_servers=moving.bootstrap_servers) as admin:
+        admin.create_topics([ottla.NewTopic("clicks", 3, 3)], timeout=HANG_S)
+    with ottla.Producer(bootstrap_servers=moving.bootstrap_servers) as producer:
+        for number in range(300):
+            producer.send("clicks", str(number), partition=number % 3)
+    moving.stop_nodes(signal.SIGKILL)
+    wait_until(lambda: len(moving.migrate(*_first(moving), "--dry-run").stdout) > 0, "their sessions end", step_s=1)
+    said = take_over(moving)
+    assert any("several brokers in sync" in each for each in said["otherwise"])
+    for number in IDS:
+        moving.start(number, moving.new_file(number), OTTLA, None)
+    assert len(values(moving, "clicks", 300)) == 300
+
+
+def test_a_broker_that_was_the_whole_cluster_becomes_a_cluster_of_its_own(moving: Moving) -> None:
+    moving.start(1, moving.old_file(1), OTTLA, None)
+    with ottla.Admin(bootstrap_servers=moving.bootstrap_servers) as admin:
+        admin.create_topics([ottla.NewTopic("clicks", 3, 1)], timeout=HANG_S)
+        cluster_id = admin.describe_cluster(timeout=HANG_S).cluster_id
+        epochs = [each.leader_epoch or 0 for each in admin.describe_topics(["clicks"])["clicks"].partitions]
+    with ottla.Producer(bootstrap_servers=moving.bootstrap_servers) as producer:
+        for number in range(300):
+            producer.send("clicks", str(number), partition=number % 3)
+    moving.stop_nodes()
+    node = moving.nodes[1]
+    settings: dict[str, object] = {"listeners": f"PLAINTEXT://127.0.0.1:{node.plain}"}
+    alone = node.write("alone.properties", {**settings, "log.dirs": ",".join(map(str, node.data))})
+    done = moving.migrate("--config", str(alone), "--zookeeper", zookeeper(moving), "--yes")
+    assert done.returncode == 0, done.stderr
+    moving.start(1, alone, OTTLA, None)
+    with ottla.Admin(bootstrap_servers=moving.bootstrap_servers) as admin:
+        found = admin.describe_cluster(timeout=HANG_S)
+        assert (found.cluster_id, [each.id for each in found.nodes]) == (cluster_id, [1])
+        later = [each.leader_epoch or 0 for each in admin.describe_topics(["clicks"])["clicks"].partitions]
+        assert all(map(int.__lt__, epochs, later))
+    assert len(values(moving, "clicks", 300)) == 300
+
+
 def test_until_somebody_has_started_the_way_back_is_open(moving: Moving) -> None:
     for number in IDS:
         moving.start(number, moving.old_file(number), OTTLA, None)
     with ottla.Admin(bootstrap_servers=moving.bootstrap_servers) as admin:
         admin.create_topics([ottla.NewTopic("clicks", 3, 3)], timeout=HANG_S)
     moving.stop_nodes()
-    planned = moving.migrate(
-        *("--config", str(moving.new_file(1)), "--standalone", "--zookeeper-config", str(moving.old_file(1))),
-        "--dry-run",
-    )
+    planned = moving.migrate(*_first(moving), "--dry-run")
     assert planned.returncode == 0, planned.stderr
     assert "3 partitions" in planned.stdout
     data = moving.nodes[1].data[0]
     assert not (data / "__cluster_metadata-0").exists(), "a plan writes nothing"
     take_over(moving)
     take_over(moving)  # again, as after a crash
-    assert (data / KEPT).exists()
+    assert (data / META_PROPERTIES_BEFORE).exists()
     for number in IDS:
         back = moving.migrate("--config", str(moving.new_file(number)), "--back", "--yes")
         assert back.returncode == 0, back.stderr
@@ -451,8 +491,8 @@ def test_until_somebody_has_started_the_way_back_is_open(moving: Moving) -> None
     take_over(moving)
     moving.start(1, moving.new_file(1), OTTLA, None)
     moving.stop_nodes()
+    with pytest.raises(LabFailed, match="taken over to the metadata log"):
+        moving.start(1, moving.old_file(1), OTTLA, None)
     back = moving.migrate("--config", str(moving.new_file(1)), "--back", "--yes")
     assert back.returncode == 1
     assert "has started" in back.stderr
-    with contextlib.suppress(FileNotFoundError):
-        assert not list((data / "__cluster_metadata-0").glob("*.part"))

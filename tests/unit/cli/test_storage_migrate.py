@@ -12,13 +12,17 @@ import pytest
 from ottla.cli import storage_migration
 from ottla.cli.main import main
 from ottla.cluster.from_zookeeper.content import Secrets, take
-from ottla.cluster.from_zookeeper.directories import KEPT
 from ottla.cluster.from_zookeeper.found import Found
 from ottla.cluster.metadata_log.loader import MetadataLoader
 from ottla.cluster.raft.log import LogLimits, MetadataLog
 from ottla.cluster.raft.snapshots import Voters, parse_name, read_snapshot
 from ottla.cluster.store.zookeeper.znodes import Znode
-from ottla.storage.directory.checkpoints import MetaProperties, read_meta_properties, write_meta_properties
+from ottla.storage.directory.checkpoints import (
+    META_PROPERTIES_BEFORE,
+    MetaProperties,
+    read_meta_properties,
+    write_meta_properties,
+)
 from ottla.storage.files import DiskFiles
 from ottla.values import uuid_to_text
 
@@ -99,7 +103,7 @@ def test_the_first_voter_gets_the_log_and_every_directory_is_its_nodes(machine: 
         meta = machine.meta(path)
         assert (meta.version, meta.cluster_id, meta.node_id) == (1, CLUSTER, 1)
         assert meta.directory_id is not None
-        assert (path / KEPT).exists()
+        assert (path / META_PROPERTIES_BEFORE).exists()
     voters = machine.voters()
     assert voters.kraft_version == 1
     assert voters.record is not None
@@ -197,12 +201,14 @@ def test_a_plan_writes_nothing_and_without_a_yes_nothing_happens(machine: Machin
     machine.migrate("--standalone", "--zookeeper", "zoo:2181")
     assert machine.code == 1
     assert machine.meta(machine.a).version == 0
-    assert not (machine.a / KEPT).exists()
+    assert not (machine.a / META_PROPERTIES_BEFORE).exists()
 
 
 def test_after_a_crash_in_the_middle_the_same_command_ends_it(machine: Machine) -> None:
     machine.take("--standalone")
-    (machine.a / KEPT).rename(machine.a / "meta.properties")  # written last, so a crash leaves the old one
+    (machine.a / META_PROPERTIES_BEFORE).rename(
+        machine.a / "meta.properties"
+    )  # written last, so a crash leaves the old one
     assert machine.take("--standalone")["state"] == "migrated"
     assert machine.meta(machine.a).version == 1
     assert machine.voters().record is not None

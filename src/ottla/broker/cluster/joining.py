@@ -29,6 +29,8 @@ from ottla.cluster.controller.state import ControllerRules
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.store.interface import SharedStore
 from ottla.net.link import LinkSettings
+from ottla.storage.directory.unknown_logs import refuse_moved
+from ottla.storage.files import DiskFiles
 
 if TYPE_CHECKING:
     from ottla.broker.world import World
@@ -46,6 +48,7 @@ async def open_shared_store(settings: BrokerSettings, pool: Executor | None) -> 
         return await asyncio.get_running_loop().run_in_executor(pool, open_served_store, path)
     from ottla.cluster.store.zookeeper import open_zookeeper_store
 
+    refuse_moved(DiskFiles(), settings.data_directories)
     return await asyncio.get_running_loop().run_in_executor(pool, open_zookeeper_store, settings)
 
 

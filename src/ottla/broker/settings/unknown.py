@@ -8,7 +8,7 @@ from ottla.errors import UnknownSetting
 
 _TIERED: Final = "records are not moved to remote storage here; remove it"
 _GONE: Final = "Kafka 4 has given it up, and so have we; remove it"
-_MIGRATION: Final = "there is no KRaft to migrate to; remove it"
+_MIGRATION: Final = "a cluster goes over while it is stopped (ottla storage migrate); remove it"
 
 _BY_PREFIX: Final = {
     "remote.": _TIERED,

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
 
 from ottla.cluster.from_zookeeper.beginning import Beginning
 from ottla.cluster.raft.snapshots import parse_name
@@ -23,6 +22,7 @@ from ottla.errors import OttlaError
 from ottla.light_dataclasses import dataclass, replace
 from ottla.storage.directory.checkpoints import (
     META_PROPERTIES,
+    META_PROPERTIES_BEFORE,
     MetaProperties,
     lock_directory,
     read_meta_properties,
@@ -31,8 +31,6 @@ from ottla.storage.directory.checkpoints import (
 from ottla.storage.directory.unknown_logs import QUORUM_LOG, topics_of
 from ottla.storage.files import Files
 from ottla.values import random_uuid
-
-KEPT: Final = META_PROPERTIES + ".zookeeper"
 
 
 class CannotTake(OttlaError):
@@ -148,7 +146,7 @@ def write(files: Files, plans: Sequence[DirectoryPlan], beginning: Beginning | N
         if plan.is_done:
             continue
         if plan.before is not None and plan.before.version == 0:
-            files.replace_bytes(plan.path / KEPT, files.read_bytes(plan.path / META_PROPERTIES))
+            files.replace_bytes(plan.path / META_PROPERTIES_BEFORE, files.read_bytes(plan.path / META_PROPERTIES))
         write_meta_properties(files, plan.path, plan.after)
         yield plan.path / META_PROPERTIES
 
@@ -158,11 +156,13 @@ def take_back(files: Files, directories: Sequence[Path]) -> Iterator[Path]:
     were."""
     refuse_started(files, directories)
     logs = [path / QUORUM_LOG for path in directories if files.exists(path / QUORUM_LOG)]
-    if not logs and not any(files.exists(path / KEPT) for path in directories):
-        raise CannotTake(f"{', '.join(map(str, directories))}: nothing was taken over here (there is no {KEPT})")
+    if not logs and not any(files.exists(path / META_PROPERTIES_BEFORE) for path in directories):
+        raise CannotTake(
+            f"{', '.join(map(str, directories))}: nothing was taken over here (there is no {META_PROPERTIES_BEFORE})"
+        )
     for path in directories:
-        if files.exists(path / KEPT):
-            files.rename(path / KEPT, path / META_PROPERTIES)
+        if files.exists(path / META_PROPERTIES_BEFORE):
+            files.rename(path / META_PROPERTIES_BEFORE, path / META_PROPERTIES)
         elif _is_new(files, path):
             files.remove(path / META_PROPERTIES, missing_ok=True)
         files.sync_directory(path)

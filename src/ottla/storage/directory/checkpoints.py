@@ -39,6 +39,8 @@ LOG_STARTS: Final = "log-start-offset-checkpoint"
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 META_PROPERTIES: Final = "meta.properties"
+META_PROPERTIES_BEFORE: Final = META_PROPERTIES + ".zookeeper"
+"""The same as it was while the cluster was in ZooKeeper (ottla storage migrate)."""
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
 

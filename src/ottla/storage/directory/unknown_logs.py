@@ -4,7 +4,8 @@
 2. A broker that is a cluster of its own must not begin a new one beside logs of another: their topics would be unknown,
    and a topic that is made under the same name would take the place of the log. `refuse_unknown_logs` says what the
    directory is, and what to do.
-3. Logs on their way out (`-delete`) and those that are set aside already (`-stray`) are nobody's topics.
+3. A broker of a cluster in ZooKeeper must not go on there with a directory that was taken over to the metadata log.
+4. Logs on their way out (`-delete`) and those that are set aside already (`-stray`) are nobody's topics.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from ottla.errors import KafkaStorageError, OttlaError
-from ottla.storage.directory.checkpoints import MetaProperties, read_meta_properties
+from ottla.storage.directory.checkpoints import META_PROPERTIES_BEFORE, MetaProperties, read_meta_properties
 from ottla.storage.directory.directories import DELETE, METADATA_TOPIC, STRAY, parse_log_name
 from ottla.storage.files import Files
 
@@ -35,6 +36,21 @@ def refuse_unknown_logs(files: Files, directories: Sequence[Path]) -> None:
     topics = sorted({topic for directory in directories for topic in topics_of(files, directory)})
     if elsewhere is not None or topics:
         raise UnknownLogs(_of_nobody(files, directories, topics, elsewhere))
+
+
+class ClusterHasMoved(OttlaError):
+    """The cluster of this directory was taken over from ZooKeeper to the metadata log, so no broker starts with it on
+    ZooKeeper, which does not know what was decided since: followers would cut off what they do not share with it."""
+
+
+def refuse_moved(files: Files, directories: Sequence[Path]) -> None:
+    """ClusterHasMoved when a directory is not one of ZooKeeper's cluster any more."""
+    moved = next((path for path in directories if files.exists(path / META_PROPERTIES_BEFORE)), None)
+    if moved is not None:
+        raise ClusterHasMoved(
+            f"{moved} has {META_PROPERTIES_BEFORE}: it was taken over to the metadata log. Start this node with its "
+            "settings for that (process.roles); as long as no node has started, ottla storage migrate --back undoes it"
+        )
 
 
 def topics_of(files: Files, directory: Path) -> Iterator[str]:
