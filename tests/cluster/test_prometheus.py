@@ -27,7 +27,8 @@ def cluster() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="module")
 def prometheus(cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    addresses = [cluster.server(each).admin_address for each in range(3)]
+    nodes = (*cluster.running, *cluster.running_controllers)
+    addresses = [cluster.server(each).admin_address for each in nodes]
     targets = [f"{host}:{port}" for host, port in filter(None, addresses)]
     try:
         prometheus = Prometheus(tmp_path_factory.mktemp("prometheus"), targets, at_once(RULES.read_text()))
@@ -64,7 +65,8 @@ def test_every_expression_has_data_or_a_reason(prometheus: Prometheus) -> None:
 
 
 def test_every_broker_is_read_and_nobody_calls_for_help(prometheus: Prometheus) -> None:
-    assert sorted(value for _, value in prometheus.query("up")) == [1, 1, 1]
+    assert sorted(value for _, value in prometheus.query("up")) == [1, 1, 1, 1]
+    assert prometheus.query("sum(kafka_controller_kafkacontroller_activecontrollercount)")[0][1] == 1
     assert prometheus.firing() == set()
 
 

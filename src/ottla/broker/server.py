@@ -256,6 +256,7 @@ class Server:
             connecting=connecting,
             tls=lambda: self.listeners.tls_to_brokers(),
             ended=self._fail,
+            decider=None if self.controller is None else self.controller.controller,
         )
         self._make_broker(identity.node_id, following.image, make_link, logs, pool)
         self.listeners = Listeners(

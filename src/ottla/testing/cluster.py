@@ -60,7 +60,6 @@ CONTROLLER_IDS: Final = 3_000
 CONTROLLER: Final = {
     "process.roles": "controller",
     "listeners": "CONTROLLER://127.0.0.1:0",
-    "ottla.admin.listener": "",
 }
 BROKER: Final = {"process.roles": "broker"}
 PROTOCOLS: Final = "listener.security.protocol.map"

@@ -54,6 +54,7 @@ NOT_A_MEMBER: Final = "this broker is a cluster of its own"
 class AloneLink:
     is_alone = True
     is_controller = False
+    decider = None
     epoch = -1
     passed_on: frozenset[int] = frozenset()
     addresses = None

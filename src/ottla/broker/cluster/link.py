@@ -27,8 +27,21 @@ if TYPE_CHECKING:
     from ottla.broker.cluster.broker_addresses import BrokerAddresses
     from ottla.broker.cluster.controller_orders import ControllerOrders
     from ottla.broker.cluster.controller_role import ControllerRole
+    from ottla.broker.observe.counts import ControllerCounts
     from ottla.broker.replication.followers import Followers
     from ottla.cluster.raft.newest_records import LogEntry
+
+
+class Decider(Protocol):
+    """What metrics tell of a controller."""
+
+    counts: ControllerCounts
+
+    @property
+    def is_active(self) -> bool: ...
+    @property
+    def waiting_count(self) -> int:
+        """Events that wait to be decided."""
 
 
 class ClusterLink(Protocol):
@@ -40,6 +53,10 @@ class ClusterLink(Protocol):
     """A controller of a metadata log, which serves what controllers serve."""
     passed_on: frozenset[int]
     """The keys of APIs whose requests are none of this broker's handlers': `forward` answers them, always."""
+
+    @property
+    def decider(self) -> Decider | None:
+        """The controller of this node, active or not; None where it has none, or is alone."""
 
     @property
     def addresses(self) -> BrokerAddresses | None:

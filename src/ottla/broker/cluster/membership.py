@@ -76,6 +76,7 @@ from ottla.values import ZERO_UUID, TopicPartition
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.cluster.controller_role import ControllerRole
+    from ottla.broker.cluster.link import Decider
 
 log = logging.getLogger(__name__)
 
@@ -114,6 +115,11 @@ class ClusterMember:
 
     is_alone = False
     is_controller = False
+
+    @property
+    def decider(self) -> Decider | None:
+        return self.role
+
     metadata_directory_id = ZERO_UUID
 
     def log_state(self) -> None:

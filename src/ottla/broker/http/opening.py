@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.broker import Broker
 from ottla.broker.http.door import Door
 from ottla.broker.observe.admin_http import LazyState, Watch
-from ottla.broker.observe.readiness import why_not_writable
+from ottla.broker.observe.readiness import why_not_led, why_not_writable
 from ottla.broker.world import World
 from ottla.clock import Clock
 
@@ -32,7 +32,7 @@ def make_door(server: Server, world: World, stack: AsyncExitStack, *, is_ready: 
     def not_ready_because() -> str | None:
         if not is_ready():
             return "starting or stopping"
-        return broker.watchdog.not_ready_because or why_not_writable(broker.replicas.directories)
+        return broker.watchdog.not_ready_because or _why_not(broker)
 
     def ready_but() -> str:
         damaged = len(broker.corruption.found)
@@ -48,6 +48,13 @@ def make_door(server: Server, world: World, stack: AsyncExitStack, *, is_ready: 
     )
     login = _admin_login(broker, clock) if server.settings.ottla_admin_login else None
     return Door(broker, watch, login=login, random_bytes=world.random.randbytes)
+
+
+def _why_not(broker: Broker) -> str | None:
+    """Why nothing can be done for others: for clients, or of a controller for brokers."""
+    if broker.link.is_controller:
+        return why_not_led(broker.link.controller_for_clients)
+    return why_not_writable(broker.replicas.directories)
 
 
 def _admin_login(broker: Broker, clock: Clock) -> AdminLogin:

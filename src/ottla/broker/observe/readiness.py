@@ -1,9 +1,10 @@
 """Whether a broker is ready: what /health/ready answers.
 
 1. Not while it starts or stops.
-2. Not when nothing can be written: every log directory is offline or has less than ROOM_NEEDED_BYTES left. With room in
+2. A controller that is no broker has no records; it is ready when it knows who leads the metadata log.
+3. Not when nothing can be written: every log directory is offline or has less than ROOM_NEEDED_BYTES left. With room in
    one directory the broker is ready, because topics of that directory are.
-3. The reason names the directories, so that its reader knows where to search.
+4. The reason names the directories, so that its reader knows where to search.
 """
 
 from __future__ import annotations
@@ -42,6 +43,11 @@ def why_not_writable(directories: Iterable[Directory]) -> str | None:
             return None
         problems.append(f"{directory.path} {problem}")
     return f"nothing can be written: {', '.join(problems)}"
+
+
+def why_not_led(controller_id: int) -> str | None:
+    """Why the metadata cannot be changed, as a controller knows it."""
+    return "no node leads the metadata log: no majority of the voters is there" if controller_id < 0 else None
 
 
 def _problem(directory: Directory) -> str | None:

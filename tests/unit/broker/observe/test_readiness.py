@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.observe.readiness import ROOM_NEEDED_BYTES, why_not_writable
+from ottla.broker.observe.readiness import ROOM_NEEDED_BYTES, why_not_led, why_not_writable
 from ottla.errors import KafkaStorageError
 
 FAILED = KafkaStorageError("gone")
@@ -45,3 +45,8 @@ def test_a_broker_that_cannot_write_is_not_ready_and_says_why(disk: Disk, proble
     assert told is not None
     assert told.startswith("nothing can be written")
     assert problem in told
+
+
+def test_a_controller_is_ready_when_somebody_leads_the_metadata_log():
+    assert why_not_led(3) is None
+    assert "no majority" in why_not_led(-1)

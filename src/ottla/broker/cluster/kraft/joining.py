@@ -48,6 +48,7 @@ from ottla.storage.files import Files
 from ottla.values import Address, random_uuid, uuid_to_text
 
 if TYPE_CHECKING:
+    from ottla.broker.cluster.link import Decider
     from ottla.broker.world import World
 
 log = logging.getLogger(__name__)
@@ -273,8 +274,10 @@ def make_link(
     connecting: Connecting,
     tls: Callable[[], ssl.SSLContext | None],
     ended: Callable[[OttlaError], None],
+    decider: Decider | None = None,
 ) -> KRaftLink:
-    """The link, not yet started. `tls` gives the context for connections to other brokers."""
+    """The link, not yet started. `tls` gives the context for connections to other brokers, `decider` is the controller
+    of this node."""
     leaders, markers, fetchers = connecting.to_brokers(broker, tls, settings.num_replica_fetchers)
 
     def make_lifecycle(me: model.Broker) -> BrokerLifecycle:
@@ -293,6 +296,7 @@ def make_link(
     link = KRaftLink(
         broker, following, connections, make_lifecycle, leaders, markers, fetchers, settings=settings, ended=ended
     )
+    link.decider = decider
     broker.dynamic.subscribe(
         ["num.replica.fetchers"],
         lambda _, new: link.replication.redistribute(connecting.fetchers(new.num_replica_fetchers)),

@@ -57,6 +57,7 @@ from ottla.values import ZERO_UUID, TopicPartition
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.cluster.link import Decider
     from ottla.cluster.raft.newest_records import LogEntry
 
 log = logging.getLogger(__name__)
@@ -102,6 +103,7 @@ class KRaftLink:
 
     is_alone = False
     is_controller = False
+    decider: Decider | None = None
     metadata_directory_id = ZERO_UUID
 
     def log_state(self) -> LogState | None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ottla.broker.cluster.broker_addresses import BrokerAddresses
     from ottla.broker.cluster.kraft.log_following import LogFollowing
     from ottla.broker.cluster.kraft.raft_loop import RaftLoop
+    from ottla.broker.cluster.link import Decider
     from ottla.broker.cluster.quorum.quorum_controller import QuorumController
     from ottla.cluster.raft.newest_records import LogEntry
 
@@ -55,6 +56,10 @@ class ControllerLink:
         self.controller: QuorumController
         self.following: LogFollowing
         """Both are there before the first request is read."""
+
+    @property
+    def decider(self) -> Decider | None:
+        return self.controller
 
     @property
     def raft_loop(self) -> RaftLoop:

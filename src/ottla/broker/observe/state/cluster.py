@@ -41,7 +41,8 @@ def read_cluster(broker: Broker, out: Readings, wall_ms: int) -> Iterator[None]:
     _read_metadata_log(broker, out, wall_ms)
     counts = dict.fromkeys(_COUNTS, 0)
     out.none("kminion_kafka_broker_info", "kminion_kafka_topic_info", "kminion_kafka_cluster_info")
-    if broker.image.controller_id == broker.id:
+    decider = broker.link.decider
+    if broker.image.controller_id == broker.id if decider is None else decider.is_active:
         counts["activecontrollercount"] = 1
         _read_members(broker, out, counts)
         yield from _read_topics(broker, out, counts)
@@ -119,9 +120,9 @@ def _read_topics(broker: Broker, out: Readings, counts: dict[str, int]) -> Itera
 
 
 def _read_controller(broker: Broker, out: Readings) -> None:
-    role = None if broker.member is None else broker.member.role
-    counts = ControllerCounts() if role is None else role.counts
+    decider = broker.link.decider
+    counts = ControllerCounts() if decider is None else decider.counts
     out.put(f"{_STATS}uncleanleaderelections_total", counts.unclean_elections)
     out.times[f"{_STATS}leaderelectionrateandtimems"] = [counts.elections]
     out.times[f"{_EVENTS}eventqueueprocessingtimems"] = [counts.events]
-    out.put(f"{_EVENTS}eventqueuesize", 0 if role is None else role.waiting_count)
+    out.put(f"{_EVENTS}eventqueuesize", 0 if decider is None else decider.waiting_count)
