@@ -53,6 +53,14 @@ class KRaftSettings(Settings):
         importance="low",
         doc="Whether a controller joins the voters by itself.",
     )
+    ottla_controller_quorum_voters_max = setting(
+        "ottla.controller.quorum.voters.max",
+        int,
+        default=0,
+        at_least=0,
+        doc="With controller.quorum.auto.join.enable: a controller joins the voters only while there are fewer, and "
+        "not again where its vote was taken from it since it started. 0 is no bound, and joining again, as in Kafka.",
+    )
     controller_quorum_election_timeout_ms = setting(
         "controller.quorum.election.timeout.ms",
         int,

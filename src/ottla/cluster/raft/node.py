@@ -48,6 +48,8 @@ class RaftNode:
     kraft_versions: tuple[int, int] = (0, 1)
     joins_by_itself: bool = False
     """Makes itself a voter (controller.quorum.auto.join.enable)."""
+    voters_max: int = 0
+    """It does so only while there are fewer, and not where its vote was taken in this life; 0 is no bound."""
 
     @property
     def key(self) -> VoterKey:

@@ -138,6 +138,7 @@ class Raft:
         self._candidates: list[VoterKey] = []  # who should stand first, after this leader
         self._ended: set[int] = set()  # who knows that this epoch is over
         self._update_ms = now_ms + 3 * settings.fetch_timeout_ms
+        self._has_voted = False  # in this life; who was taken out since does not come back by itself
         self.state = self._saved = read_quorum_state(files, log.directory) or QuorumState()
         self._begin(now_ms)
 
@@ -365,6 +366,7 @@ class Raft:
     def tick(self, now_ms: int) -> None:
         """What time does."""
         self._peers.tick(now_ms)
+        self._has_voted = self._has_voted or self.votes
         match self.role:
             case Role.UNATTACHED if self.votes and (self.is_only_voter or now_ms >= self._deadline_ms):
                 self._stand(Role.PROSPECTIVE, now_ms)
@@ -467,6 +469,8 @@ class Raft:
             return None
         if known is not None:
             return self.node.remove_request(known)
+        if self.node.voters_max and (self._has_voted or len(self.voters) >= self.node.voters_max):
+            return None
         return self.node.add_request(self.settings.fetch_timeout_ms)
 
     def _ask_for_votes(self, now_ms: int) -> Iterator[Sent]:

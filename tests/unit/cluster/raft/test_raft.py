@@ -434,3 +434,39 @@ def test_voters_of_settings_are_known_without_their_directories() -> None:
     voters = VoterSet([node_of(1).as_voter()])
     assert VoterKey(1, directory_id(1)) in voters
     assert VoterKey(1, directory_id(2)) not in voters, "a lost disk is another voter"
+
+
+def joins(node: Node, voters_max: int) -> None:
+    """From here on it is one that joins by itself."""
+    identity, endpoints = node.raft.node.identity, node.raft.node.endpoints
+    node.raft.node = RaftNode(identity, endpoints=endpoints, joins_by_itself=True, voters_max=voters_max)
+
+
+def asks_to_vote(node: Node) -> bool:
+    node.raft._update_ms = (
+        node.now_ms
+    )  # it looks at itself every six seconds, and is never without its leader for so long
+    return any(isinstance(sent.request, AddRaftVoterRequest) for _ in range(8) for sent in node.wait(25))
+
+
+@pytest.mark.parametrize(("voters_max", "asks"), [(0, True), (3, True), (2, False)])
+def test_who_joins_by_itself_does_so_while_there_are_fewer_voters_than_wanted(voters_max: int, asks: bool) -> None:
+    quorum = Quorum(2, others=1)
+    quorum.elect(1)
+    quorum.exchange()
+    joins(quorum[3], voters_max)
+    assert asks_to_vote(quorum[3]) is asks
+
+
+@pytest.mark.parametrize(("voters_max", "asks"), [(0, True), (3, False)])
+def test_whose_vote_was_taken_does_not_take_it_back_where_voters_are_counted(voters_max: int, asks: bool) -> None:
+    quorum = Quorum(3)
+    leader = quorum.elect(1)
+    joins(quorum[3], voters_max)
+    quorum.exchange()
+    request = RemoveRaftVoterRequest(cluster_id=CLUSTER, voter_id=3, voter_directory_id=directory_id(3))
+    assert leader.changes is not None
+    leader.changes.remove(request, quorum[1].now_ms)
+    quorum.exchange()
+    assert quorum[3].raft.voters.ids == [1, 2]
+    assert asks_to_vote(quorum[3]) is asks

@@ -214,6 +214,7 @@ def open_following(
         voters=voters_by_settings(settings.quorum_voters, settings.controller_listener.name),
         endpoints=tuple((each.listener, Address(each.host, each.port)) for each in endpoints),
         joins_by_itself=settings.controller_quorum_auto_join_enable,
+        voters_max=settings.ottla_controller_quorum_voters_max,
     )
     if endpoints:
         # Several batches are written before a sync, so only after a stop in order damage is rot and no torn end.
