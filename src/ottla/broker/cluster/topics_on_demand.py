@@ -71,7 +71,8 @@ class TopicsOnDemand:
 
     def create_internal(self, name: str) -> None:
         """Begin to create the topic of a coordinator."""
-        self._begin(internal_topic_request(name, self._settings(), is_alone=self._link.is_alone))
+        brokers = len(self._image().active_brokers())
+        self._begin(internal_topic_request(name, self._settings(), is_alone=self._link.is_alone, brokers=brokers))
 
     def create_described(self, topics: Iterable[CreatableTopic], asked_by: RequestContext) -> dict[str, str]:
         """Begin to create topics that a coordinator described for a client; returns why some could not be created the

@@ -126,7 +126,8 @@ class SchemaRegistry:
         from ottla.broker.cluster.internal_topics import internal_topic_request
 
         broker = self._broker
-        request = internal_topic_request(TOPIC, broker.settings, is_alone=broker.link.is_alone)
+        brokers = len(broker.image.active_brokers())
+        request = internal_topic_request(TOPIC, broker.settings, is_alone=broker.link.is_alone, brokers=brokers)
         try:
             await broker.link.create_topic(request)
         except InvalidReplicationFactor as error:

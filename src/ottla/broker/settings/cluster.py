@@ -53,6 +53,13 @@ class ClusterSettings(Settings):
         default=None,
         doc="The id the cluster must have; a new one takes it, a directory of another cluster is refused.",
     )
+    ottla_internal_topics_fewer_copies = setting(
+        "ottla.internal.topics.fewer.copies",
+        bool,
+        default=False,
+        doc="Whether the topics of groups, transactions and schemas are made at once where there are fewer brokers "
+        "than copies are asked for, with a copy on each; otherwise they are made when there are enough, as in Kafka.",
+    )
     ottla_broker_networks = setting(
         "ottla.broker.networks",
         LIST,

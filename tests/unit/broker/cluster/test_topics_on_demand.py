@@ -89,5 +89,18 @@ def test_nothing_is_created_where_that_is_switched_off() -> None:
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
 def test_in_a_cluster_internal_topics_have_only_settings_that_apache_kafka_knows(name: str) -> None:
-    asked = internal_topic_request(name, BrokerSettings({}), is_alone=False)
+    asked = internal_topic_request(name, BrokerSettings({}), is_alone=False, brokers=1)
     assert not [each.name for each in asked.configs if each.name.startswith("ottla.")]
+
+
+@pytest.mark.parametrize(
+    ("fewer", "brokers", "copies", "enough"),
+    [(False, 1, 3, "2"), (True, 1, 1, "1"), (True, 2, 2, "1"), (True, 3, 3, "2"), (True, 9, 3, "2"), (True, 0, 1, "1")],
+)
+def test_where_that_is_set_internal_topics_are_made_with_as_many_copies_as_there_can_be(
+    fewer: bool, brokers: int, copies: int, enough: str
+) -> None:
+    several = {"zookeeper.connect": "127.0.0.1:2181", "ottla.internal.topics.fewer.copies": str(fewer).lower()}
+    asked = internal_topic_request("__transaction_state", BrokerSettings(several), is_alone=False, brokers=brokers)
+    assert asked.replication_factor == copies
+    assert {each.name: each.value for each in asked.configs}["min.insync.replicas"] == enough
