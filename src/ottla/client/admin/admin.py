@@ -95,6 +95,8 @@ class Admin:
     describe_api_versions = _waits(AdminCalls.describe_api_versions)
     read_copies = _waits(AdminCalls.read_copies)
     unregister_broker = _waits(AdminCalls.unregister_broker)
+    add_raft_voter = _waits(AdminCalls.add_raft_voter)
+    remove_raft_voter = _waits(AdminCalls.remove_raft_voter)
     describe_metadata_quorum = _waits(AdminCalls.describe_metadata_quorum)
     elect_leaders = _waits(AdminCalls.elect_leaders)
     alter_partition_reassignments = _waits(AdminCalls.alter_partition_reassignments)

@@ -262,6 +262,24 @@ class AdminCalls(CoordinatorCalls, AccessCalls):
         """Who keeps the metadata of the cluster, and how far each of them is."""
         return await self._ask(cluster.DescribeQuorum(), timeout)
 
+    async def add_raft_voter(
+        self,
+        voter: int,
+        directory_id: bytes,
+        endpoints: Sequence[cluster.QuorumEndpoint],
+        *,
+        cluster_id: str | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Let a controller vote that follows the metadata log, and is reached there."""
+        await self._ask(cluster.AddRaftVoter(voter, directory_id, endpoints, cluster_id), timeout)
+
+    async def remove_raft_voter(
+        self, voter: int, directory_id: bytes, *, cluster_id: str | None = None, timeout: float | None = None
+    ) -> None:
+        """Take the vote of a controller, with the directory that it votes with."""
+        await self._ask(cluster.RemoveRaftVoter(voter, directory_id, cluster_id), timeout)
+
     async def elect_leaders(
         self,
         partitions: Iterable[TopicPartition] | None = None,

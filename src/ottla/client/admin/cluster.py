@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.client.admin.operations import AclOperation, operations_of
 from ottla.client.admin.plans import BrokerQuestion, Plan, Question, Route, by_topic, error_of, raise_error_of
-from ottla.errors import OttlaError, broker_error
+from ottla.errors import DuplicateVoter, OttlaError, VoterNotFound, broker_error
 from ottla.light_dataclasses import dataclass, field
 from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages import (
@@ -341,6 +341,61 @@ def _quorum_replica(each: Any) -> QuorumReplica:
     caught_up = None if each.last_caught_up_timestamp < 0 else each.last_caught_up_timestamp
     directory = None if each.replica_directory_id == ZERO_UUID else each.replica_directory_id
     return QuorumReplica(each.replica_id, each.log_end_offset, fetched, caught_up, directory)
+
+
+@dataclass(frozen=True)
+class AddRaftVoter(Question[None]):
+    """A controller that follows the log is to vote."""
+
+    presumed_done_after = (DuplicateVoter,)
+
+    voter: int
+    directory_id: bytes
+    endpoints: Sequence[QuorumEndpoint]
+    cluster_id: str | None = None
+
+    def ask(self, timeout_ms: int) -> Message:
+        from ottla.protocol.messages import add_raft_voter
+
+        return add_raft_voter.AddRaftVoterRequest(
+            cluster_id=self.cluster_id,
+            timeout_ms=timeout_ms,
+            voter_id=self.voter,
+            voter_directory_id=self.directory_id,
+            listeners=[
+                add_raft_voter.Listener(name=each.listener, host=each.host, port=each.port) for each in self.endpoints
+            ],
+        )
+
+    def answer(self, response: Any) -> None:
+        raise_error_of(response)
+
+    def presumed(self, key: None, error: OttlaError) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class RemoveRaftVoter(Question[None]):
+    """A controller is not to vote any more."""
+
+    presumed_done_after = (VoterNotFound,)
+
+    voter: int
+    directory_id: bytes
+    cluster_id: str | None = None
+
+    def ask(self, timeout_ms: int) -> Message:
+        from ottla.protocol.messages import remove_raft_voter
+
+        return remove_raft_voter.RemoveRaftVoterRequest(
+            cluster_id=self.cluster_id, voter_id=self.voter, voter_directory_id=self.directory_id
+        )
+
+    def answer(self, response: Any) -> None:
+        raise_error_of(response)
+
+    def presumed(self, key: None, error: OttlaError) -> None:
+        return None
 
 
 # --- brokers ---------------------------------------------------------------------------------------------------------
