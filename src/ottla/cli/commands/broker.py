@@ -6,7 +6,8 @@
    line. In the environment it is a warning, because KAFKA_ variables of other programs live there too.
 3. One line on stdout when clients are served; the log is on stderr. A start that fails says why and what to do, and
    the exit code is 1.
-4. --secure puts everything behind a lock (secure_start.py); --brokers N runs N of them as one cluster (brokers/).
+4. --secure puts everything behind a lock (secure_start.py); --brokers N runs N of them as one cluster (brokers/);
+   --new-cluster begins one that other machines join with --join (quorum/).
 5. SIGTERM and Ctrl-C stop the broker in order; a second one ends it at once, as if the machine had lost power.
 """
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from ottla.broker.settings import BrokerSettings
+    from ottla.cli.quorum.beginning import StartedNode
     from ottla.cli.secure_start import Secured
     from ottla.errors import InvalidConfig
     from ottla.settings import Setting
@@ -55,6 +57,8 @@ examples:
   ottla broker start --brokers 4
   ottla broker start --brokers 3 --racks a,b,c
   ottla broker start 1                           again, after `ottla broker stop 1`
+  ottla broker start --new-cluster               prints the line for the next machine:
+  ottla broker start --join 10.0.0.1:9092 --token 1.5L6g3nShT-eMCtK--X86sw.1d2f6a0b
   ottla broker start --config server.properties
   ottla broker start --data /var/lib/ottla --listen 127.0.0.1:9092
   ottla broker start --zookeeper 127.0.0.1:2181 --listen 127.0.0.1:9093 --data broker-2
@@ -79,6 +83,8 @@ HEALTH_EXAMPLES: Final = """\
   ottla broker health --config server.properties
 """
 METRICS: Final = "metrics and health"
+NODE_FILE: Final = "node.properties"
+"""In the data directory of a node that began or joined a cluster (quorum/node_file.py); every start looks for it."""
 EXAMPLES: Final = START_EXAMPLES + STOP_EXAMPLES + STATUS_EXAMPLES + HEALTH_EXAMPLES + SETTINGS_EXAMPLES
 
 
@@ -153,6 +159,27 @@ def add_verbs(verbs: Verbs) -> None:
         "--racks",
         metavar="A,B,...",
         help="with --brokers: the rack of each (broker.rack), one after the other; without it all are in one",
+    )
+    start.add_argument(
+        "--new-cluster",
+        action="store_true",
+        help="begin a cluster that other machines can join: this node is its first broker and controller; prints the "
+        "line for the next machine",
+    )
+    start.add_argument(
+        "--join",
+        metavar="HOST:PORT",
+        help="join the cluster of this broker, as a broker, and as a controller while there are fewer than three",
+    )
+    start.add_argument("--token", metavar="TOKEN", help="with --join: from the line that --new-cluster prints")
+    start.add_argument(
+        "--voters", metavar="N", type=int, help="with --new-cluster and --join: how many controllers vote (3)"
+    )
+    start.add_argument(
+        "--controller-listen",
+        metavar="HOST:PORT",
+        help="with --new-cluster and --join: where other controllers and brokers reach its controller (the host of "
+        "--listen, and the next free port)",
     )
     start.add_argument(
         "--secure",
@@ -248,6 +275,8 @@ def run_start(
 
     try:
         settings, notes = read_settings(options, environment)
+        node = _node(options, settings)
+        settings = settings if node is None else node.settings
         brokers = _brokers(options, settings)
         _racks(options, brokers)
         refuse_missing_replicas(settings, brokers or 1)
@@ -268,7 +297,17 @@ def run_start(
     secured = _secured(settings) if options.secure else None
     if brokers is not None:
         return _start_several(settings, brokers, secured, _racks(options, brokers))
-    return _serve_until_stopped(settings if secured is None else secured.completed(settings), serve, secured)
+    return _serve_until_stopped(settings if secured is None else secured.completed(settings), serve, secured, node)
+
+
+def _node(options: argparse.Namespace, settings: BrokerSettings) -> StartedNode | None:
+    """Which node of which cluster this is; None for a broker that no command made a node of one."""
+    asked = options.new_cluster, options.join, options.token, options.controller_listen, options.voters is not None
+    if not any(asked) and not (settings.data_directories[0] / NODE_FILE).exists():
+        return None
+    from ottla.cli.quorum.beginning import prepared_node
+
+    return prepared_node(options, settings)
 
 
 def _brokers(options: argparse.Namespace, settings: BrokerSettings) -> int | None:
@@ -323,7 +362,9 @@ def _the_server() -> Serve:
     return serve
 
 
-def _serve_until_stopped(settings: BrokerSettings, serve: Serve, secured: Secured | None) -> int:
+def _serve_until_stopped(
+    settings: BrokerSettings, serve: Serve, secured: Secured | None, node: StartedNode | None = None
+) -> int:
     import asyncio
 
     from ottla.cli.open_files import raise_limit
@@ -333,7 +374,7 @@ def _serve_until_stopped(settings: BrokerSettings, serve: Serve, secured: Secure
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_serve(settings, serve, secured))
+            runner.run(_serve(settings, serve, secured, node))
     except OttlaError as error:
         raise Failure(f"the broker stopped. {error}") from None
     except OSError as error:
@@ -344,22 +385,32 @@ def _serve_until_stopped(settings: BrokerSettings, serve: Serve, secured: Secure
     return OK
 
 
-async def _serve(settings: BrokerSettings, serve: Serve, secured: Secured | None) -> None:
+async def _serve(
+    settings: BrokerSettings, serve: Serve, secured: Secured | None, node: StartedNode | None = None
+) -> None:
     import asyncio
 
     stop = asyncio.Event()
     _stop_on_signals(stop)
+    completing: set[asyncio.Task[None]] = set()
 
     def ready(info: Any) -> None:
         if secured is not None:
             print(*secured.served_at(info.bootstrap_servers, is_terminal=sys.stdout.isatty()), sep="\n")
         print(ready_line(info, settings), flush=True)
-        if secured is None and sys.stdout.isatty():
+        if node is not None:
+            print(*node.lines(info), sep="\n", end="\n" if node.begins else "", flush=True)
+            completing.add(asyncio.create_task(node.completed(info)))
+        elif secured is None and sys.stdout.isatty():
             print(first_words(info.bootstrap_servers), flush=True)
         gc.freeze()  # what is there now stays; looking through it again and again would only make requests wait
 
     users = {} if secured is None else {"first_users": secured.users}
-    await serve(settings, ready=ready, stop=stop, **users)
+    try:
+        await serve(settings, ready=ready, stop=stop, **users)
+    finally:
+        for task in completing:
+            task.cancel()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -435,7 +486,7 @@ def explain(error: OSError, settings: BrokerSettings) -> str:
         )
     if error.filename is not None:
         return _explain_file(error)
-    where = ", ".join(each.address for each in settings.endpoints)
+    where = ", ".join(each.address for each in (*settings.endpoints, *settings.controller_listeners))
     if isinstance(error, socket.gaierror):
         return f"the broker cannot listen on {where}: {_UNKNOWN_HOST}"
     if error.errno == errno.EADDRINUSE:

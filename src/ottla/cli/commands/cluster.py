@@ -1,28 +1,56 @@
-"""`ottla cluster`: who is in the cluster and how it is doing."""
+"""`ottla cluster`: who is in the cluster and how it is doing, and how nodes leave it (cli/quorum)."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from ottla.cli.connecting import Verbs, add_format, add_verb, admin_of, output_of
-from ottla.cli.output import OK, counted
+from ottla.cli.connecting import Verbs, add_format, add_verb, admin_of, confirmed, output_of
+from ottla.cli.output import FAILED, OK, counted
 from ottla.cli.show import shown_size
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ottla.cli.output import Output
+    from ottla.cli.quorum.leaving import Departure
+    from ottla.cli.quorum.members import Member
     from ottla.client.admin.admin import Admin
     from ottla.client.admin.cluster import LogDirDescription
+    from ottla.client.admin.topics import PartitionDescription
+    from ottla.values import TopicPartition
 
 EXAMPLES: Final = """\
 examples:
   ottla cluster describe
   ottla cluster describe -b broker-1:9092 --format json
+  ottla cluster members                                   nodes, voters, who is silent or fenced
 """
+LEAVING_EXAMPLES: Final = """\
+examples:
+  ottla cluster remove 3 --plan                           what would be done, so that node 3 can go for good
+  ottla cluster remove 3
+  ottla cluster replace 3 --with 4                        node 3 is lost, node 4 has joined: it takes its place
+"""
+MEMBERS: Final = ("ID", "ROLES", "VOTE", "ADDRESS", "CONTROLLER", "RACK", "LOG END", "LAG", "STATE")
+MOVES: Final = ("TOPIC", "PARTITION", "NOW", "THEN")
+MOVES_SHOWN: Final = 30
 
 
 def add_verbs(verbs: Verbs) -> None:
     describe = add_verb(verbs, "describe", "brokers, features and partitions in trouble", run_describe, EXAMPLES)
     add_format(describe)
+    members = add_verb(verbs, "members", "nodes: roles, votes, how far and how well they are", run_members, EXAMPLES)
+    add_format(members)
+    remove = add_verb(verbs, "remove", "let a node go for good: its vote, its copies", run_remove, LEAVING_EXAMPLES)
+    remove.add_argument("node", type=int, metavar="NODE", help="its id, as `ottla cluster members` shows it")
+    replace = add_verb(verbs, "replace", "let a node take the place of one that is lost", run_replace, LEAVING_EXAMPLES)
+    replace.add_argument("node", type=int, metavar="LOST", help="the id of the node that is lost")
+    replace.add_argument("--with", type=int, metavar="NEW", dest="new", required=True, help="the id of the other one")
+    for each in (remove, replace):
+        each.add_argument("--plan", action="store_true", help="only show what would be done")
+        each.add_argument("-y", "--yes", action="store_true", help="do not ask")
+        add_format(each)
 
 
 def _readable_directories(admin: Admin) -> dict[int, dict[str, LogDirDescription]]:
@@ -92,3 +120,111 @@ def run_describe(options: argparse.Namespace) -> int:
     ]  # fmt: skip
     out.table(("ID", "ADDRESS", "RACK", "CONTROLLER", "LEADS", "REPLICAS", "SIZE", "FAILED DIRS"), rows)
     return OK
+
+
+# --- nodes -----------------------------------------------------------------------------------------------------------
+
+
+def run_members(options: argparse.Namespace) -> int:
+    from ottla.cli.quorum.departure import members
+
+    with admin_of(options) as admin:
+        found = members(admin)
+    out = output_of(options)
+    if options.format == "json":
+        out.value([_member_value(each) for each in found])
+        return OK
+    rows = [
+        (
+            each.id, ",".join(each.roles), each.vote, each.address, each.controller_address, each.rack,
+            each.end_offset, each.lag, each.state,
+        )
+        for each in found
+    ]  # fmt: skip
+    out.table(MEMBERS, rows)
+    return OK
+
+
+def _member_value(member: Member) -> dict[str, object]:
+    from ottla.values import uuid_to_text
+
+    return {
+        "id": member.id,
+        "roles": list(member.roles),
+        "vote": member.vote,
+        "address": member.address,
+        "controller": member.controller_address,
+        "rack": member.rack,
+        "log_end": member.end_offset,
+        "lag": member.lag,
+        "silent_ms": member.silent_ms,
+        "fenced": member.is_fenced,
+        "directory_id": None if member.directory_id is None else uuid_to_text(member.directory_id),
+        "state": member.state,
+    }
+
+
+def run_remove(options: argparse.Namespace) -> int:
+    from ottla.cli.quorum.leaving import removal
+
+    with admin_of(options) as admin:
+        members, partitions = _cluster_now(admin)
+        return _depart(admin, removal(members, options.node, partitions), partitions, options)
+
+
+def run_replace(options: argparse.Namespace) -> int:
+    from ottla.cli.quorum.leaving import replacement
+
+    with admin_of(options) as admin:
+        members, partitions = _cluster_now(admin)
+        return _depart(admin, replacement(members, options.node, options.new, partitions), partitions, options)
+
+
+def _cluster_now(admin: Admin) -> tuple[list[Member], dict[TopicPartition, PartitionDescription]]:
+    from ottla.cli.partitions import partitions_of
+    from ottla.cli.quorum.departure import members
+
+    names = list(admin.list_topics(include_internal=True))
+    return members(admin), partitions_of(admin, names) if names else {}
+
+
+def _depart(
+    admin: Admin,
+    plan: Departure,
+    partitions: Mapping[TopicPartition, PartitionDescription],
+    options: argparse.Namespace,
+) -> int:
+    """Show it, ask, do it."""
+    from ottla.cli.quorum.departure import depart
+
+    out = output_of(options)
+    if options.format == "json":
+        out.value(plan.as_value())
+    else:
+        _show_plan(out, plan, partitions)
+    if options.plan or not plan.steps():
+        return OK
+    if not confirmed(f"Do this for node {plan.node.id}?", yes=options.yes):
+        return FAILED
+    depart(admin, plan, out.line)
+    return OK
+
+
+def _show_plan(out: Output, plan: Departure, partitions: Mapping[TopicPartition, PartitionDescription]) -> None:
+    node = plan.node
+    vote = "" if node.vote is None else f", {node.vote}"
+    out.line(f"node {node.id} ({', '.join(node.roles)}{vote}; {node.state})")
+    for number, step in enumerate(plan.steps(), 1):
+        out.line(f"  {number}. {step}")
+    if not plan.steps():
+        out.line("  nothing is left to be done")
+    shown = list(plan.moves.items())[:MOVES_SHOWN]
+    if shown:
+        rows = [(key.topic, key.partition, _ids(partitions[key].replicas), _ids(each)) for key, each in shown]
+        out.table(MOVES, rows)
+    if len(plan.moves) > MOVES_SHOWN:
+        out.line(f"and {len(plan.moves) - MOVES_SHOWN} more; all of them with --plan --json")
+
+
+def _ids(replicas: Sequence[int]) -> str:
+    return ",".join(map(str, replicas))

@@ -1,0 +1,121 @@
+"""`ottla cluster members`: who is a node of the cluster, what for, and how it is. Pure, of what admin calls return.
+
+1. Nodes are those that brokers know (also fenced ones) and those that the leader of the metadata log knows: voters, and
+   whoever reads it.
+2. How long somebody has been silent is told by the leader's clock alone: when it was asked, less when the other one
+   fetched last. Who reads the log does so at least twice a second.
+3. The leader remembers for some minutes who followed the log: who does not any more, and is no broker, is not shown.
+4. A node that is a broker and follows the log without a vote is shown as a broker: whether it could vote is known only
+   to itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ottla.light_dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from ottla.client.admin.cluster import ClusterDescription, QuorumInfo, QuorumReplica
+
+LEADER: Final = "leader"
+VOTER: Final = "voter"
+OBSERVER: Final = "observer"
+SILENT_MS: Final = 3_000
+"""Who has not fetched for so long is told to be silent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One node."""
+
+    id: int
+    roles: tuple[str, ...]
+    vote: str | None
+    """leader, voter or observer; None of a broker that the leader of the log has not heard of."""
+    address: str | None
+    controller_address: str | None
+    rack: str | None
+    end_offset: int | None
+    lag: int | None
+    silent_ms: int | None
+    is_fenced: bool
+    directory_id: bytes | None = None
+
+    @property
+    def votes(self) -> bool:
+        return self.vote in (LEADER, VOTER)
+
+    @property
+    def is_alive(self) -> bool:
+        """As far as anybody can tell: it serves as a broker, or reads the log."""
+        if "broker" in self.roles:
+            return not self.is_fenced
+        return self.silent_ms is not None and self.silent_ms < SILENT_MS
+
+    @property
+    def state(self) -> str:
+        said = []
+        if self.is_fenced:
+            said.append("fenced")
+        if self.silent_ms is None:
+            said.append("not heard of")
+        elif self.silent_ms >= SILENT_MS:
+            from ottla.cli.show import shown_duration
+
+            said.append(f"silent for {shown_duration(self.silent_ms / 1000)}")
+        return ", ".join(said) or "ok"
+
+
+def silent_ms(quorum: QuorumInfo, replica: QuorumReplica) -> int | None:
+    """For how long a replica of the metadata log has not fetched; None when it never did in this leadership."""
+    leader = next((each for each in quorum.voters if each.node_id == quorum.leader), None)
+    if replica.node_id == quorum.leader:
+        return 0
+    if leader is None or leader.last_fetch_timestamp_ms is None or replica.last_fetch_timestamp_ms is None:
+        return None
+    return max(leader.last_fetch_timestamp_ms - replica.last_fetch_timestamp_ms, 0)
+
+
+def members_of(cluster: ClusterDescription, quorum: QuorumInfo) -> list[Member]:
+    """All nodes, by their ids."""
+    brokers = {node.id: node for node in cluster.nodes}
+    voters = {each.node_id: each for each in quorum.voters}
+    # A node that came back with another directory may be listed twice; the newer one is the one that fetched last.
+    observers: dict[int, QuorumReplica] = {}
+    for each in sorted(quorum.observers, key=lambda replica: replica.last_fetch_timestamp_ms or -1):
+        if each.node_id in brokers or (silent_ms(quorum, each) or 0) < SILENT_MS:
+            observers[each.node_id] = each
+    end_offset = voters[quorum.leader].log_end_offset if quorum.leader in voters else quorum.high_watermark
+    found = []
+    for node_id in sorted({*brokers, *voters, *observers}):
+        broker, replica = brokers.get(node_id), voters.get(node_id) or observers.get(node_id)
+        endpoints = quorum.endpoints.get(node_id, ())
+        knows_end = replica is not None and replica.log_end_offset >= 0
+        found.append(
+            Member(
+                id=node_id,
+                roles=_roles(is_broker=broker is not None, votes=node_id in voters),
+                vote=_vote(quorum, node_id, is_voter=node_id in voters, is_observer=node_id in observers),
+                address=None if broker is None else str(broker.address),
+                controller_address=f"{endpoints[0].host}:{endpoints[0].port}" if endpoints else None,
+                rack=None if broker is None else broker.rack,
+                end_offset=replica.log_end_offset if replica is not None and knows_end else None,
+                lag=max(end_offset - replica.log_end_offset, 0) if replica is not None and knows_end else None,
+                silent_ms=None if replica is None else silent_ms(quorum, replica),
+                is_fenced=node_id in cluster.fenced,
+                directory_id=None if replica is None else replica.directory_id,
+            )
+        )
+    return found
+
+
+def _roles(*, is_broker: bool, votes: bool) -> tuple[str, ...]:
+    """Who reads the log and is no broker can only be a controller that does not vote yet."""
+    return (*(("broker",) if is_broker else ()), *(("controller",) if votes or not is_broker else ()))
+
+
+def _vote(quorum: QuorumInfo, node_id: int, *, is_voter: bool, is_observer: bool) -> str | None:
+    if node_id == quorum.leader:
+        return LEADER
+    return VOTER if is_voter else OBSERVER if is_observer else None

@@ -1,0 +1,159 @@
+"""Three machines, three commands: a node begins a cluster, others join it by the line it prints, one is lost, another
+takes its place. Real processes on one machine."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from tests.patience import HANG_S, wait_until
+
+import ottla
+from ottla.testing.promises import NumberedLoad, read_numbers
+
+PARTITIONS = 3
+QUICK: Final = {
+    "ottla.admin.listener": "",
+    "controller.quorum.fetch.timeout.ms": 1_000,  # a controller asks for its vote three times as late
+    "broker.session.timeout.ms": 3_000,
+    "broker.heartbeat.interval.ms": 500,
+    "group.initial.rebalance.delay.ms": 0,
+    "offsets.topic.num.partitions": 2,
+    "transaction.state.log.num.partitions": 2,
+    "ottla.log.format": "text",
+}
+
+
+class Nodes:
+    """Processes of `ottla broker start`, each with a directory that stays."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        for number, process in self._processes.items():
+            process.kill()
+            process.wait(HANG_S)
+            if kind is not None:
+                print(f"--- {number}\n{self._log(number).read_text('utf-8')}\n{self.output(number)}")
+
+    def begin(self, number: int, *words: str) -> None:
+        """Start it, and do not wait."""
+        pairs = [word for name, value in QUICK.items() for word in ("--set", f"{name}={value}")]
+        command = [sys.executable, "-m", "ottla", *words, "--data", str(self._data(number)), *pairs]
+        with self._output(number).open("wb") as output, self._log(number).open("ab") as errors:
+            self._processes[number] = subprocess.Popen(command, stdout=output, stderr=errors, stdin=subprocess.DEVNULL)
+
+    def serves(self, number: int) -> str:
+        """Wait until it does; its address."""
+        wait_until(lambda: " is ready at " in self.output(number) or self._ended(number), f"node {number} serves")
+        assert not self._ended(number), self._log(number).read_text("utf-8")
+        return self.output(number).partition(" is ready at ")[2].split()[0]
+
+    def start(self, number: int, *words: str) -> str:
+        self.begin(number, *words)
+        return self.serves(number)
+
+    def line(self, number: int) -> list[str]:
+        """What to type on the next machine, without the first word."""
+        wait_until(lambda: "\nottla broker start" in self.output(number), "the line for the next machine")
+        (line,) = [each for each in self.output(number).splitlines() if each.startswith("ottla broker start")]
+        return line.split()[1:]
+
+    def kill(self, number: int, what: signal.Signals = signal.SIGKILL) -> None:
+        self._processes[number].send_signal(what)
+        self._processes[number].wait(HANG_S)
+
+    def output(self, number: int) -> str:
+        return self._output(number).read_text("utf-8")
+
+    def _ended(self, number: int) -> bool:
+        return self._processes[number].poll() is not None
+
+    def _data(self, number: int) -> Path:
+        return self._directory / f"data-{number}"
+
+    def _output(self, number: int) -> Path:
+        return self._directory / f"output-{number}.txt"
+
+    def _log(self, number: int) -> Path:
+        return self._directory / f"log-{number}.txt"
+
+
+def ottla_says(servers: str, *words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "ottla", *words, "-b", servers], capture_output=True, text=True, timeout=HANG_S
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def members(servers: str) -> dict[int, dict[str, Any]]:
+    found = json.loads(ottla_says(servers, "cluster", "members", "--json"))
+    return {each["id"]: each for each in found}
+
+
+def voters(servers: str) -> list[int]:
+    with ottla.Admin(bootstrap_servers=servers) as admin:
+        return sorted(each.node_id for each in admin.describe_metadata_quorum(timeout=HANG_S).voters)
+
+
+def copies(servers: str, topic: str) -> list[tuple[set[int], set[int]]]:
+    with ottla.Admin(bootstrap_servers=servers) as admin:
+        described = admin.describe_topics([topic], timeout=HANG_S)[topic]
+    return [(set(each.replicas), set(each.in_sync)) for each in described.partitions]
+
+
+def test_three_commands_are_a_cluster_and_a_fourth_node_takes_the_place_of_a_lost_one(tmp_path: Path) -> None:
+    with Nodes(tmp_path) as nodes:
+        first = nodes.start(1, "broker", "start", "--new-cluster", "--listen", "127.0.0.1:0")
+        join = nodes.line(1)
+        assert join[:4] == ["broker", "start", "--join", first]
+        with ottla.Producer(bootstrap_servers=first) as producer:  # a group's offsets, while there is one broker
+            producer.send("early", b"1").result(HANG_S)
+        with ottla.Consumer("early", bootstrap_servers=first, group_id="g", auto_offset_reset="earliest") as consumer:
+            assert next(iter(consumer)).value == b"1"
+            consumer.commit()
+        for number in (2, 3):
+            nodes.begin(number, *join, "--listen", "127.0.0.1:0")  # at the same time
+        servers = ",".join([first, nodes.serves(2), nodes.serves(3)])
+        wait_until(lambda: voters(servers) == [1, 2, 3], "three votes")
+        wait_until(lambda: copies(servers, "__consumer_offsets") == [({1, 2, 3},) * 2] * 2, "copies of the offsets")
+        with ottla.Admin(bootstrap_servers=servers) as admin:
+            topic = ottla.NewTopic("clicks", PARTITIONS, 3, configs={"min.insync.replicas": "2"})
+            admin.create_topics([topic], timeout=HANG_S)
+        with NumberedLoad(servers, "clicks", partitions=PARTITIONS) as load:
+            load.wait_for(50)
+            lost = int(nodes.output(3).partition("ottla: broker ")[2].split()[0])
+            nodes.kill(3)
+            nodes.start(4, *join, "--listen", "127.0.0.1:0")
+            wait_until(lambda: members(servers)[lost]["fenced"], "the lost node is fenced")
+            shown = members(servers)
+            assert shown[lost]["vote"] == "voter"
+            assert shown[lost]["silent_ms"] >= 1_000
+            assert (shown[4]["vote"], shown[4]["fenced"]) == ("observer", False)
+            plan = ottla_says(servers, "cluster", "replace", str(lost), "--with", "4", "--plan")
+            assert f"take the vote of node {lost}" in plan
+            assert voters(servers) == [1, 2, 3]
+            said = ottla_says(servers, "cluster", "replace", str(lost), "--with", "4", "--yes")
+            assert said.splitlines()[-1] == f"broker {lost} is forgotten"
+            load.wait_for(50)
+        left = {1, 2, 3, 4} - {lost}
+        assert set(voters(servers)) == left == set(members(servers))
+        assert copies(servers, "clicks") == [(left, left)] * PARTITIONS
+        load.check(read_numbers(servers, "clicks", PARTITIONS))
+        nodes.kill(2, signal.SIGTERM)
+        nodes.start(2, *join, "--listen", "127.0.0.1:0")  # the same command again: it is the node that it was
+        wait_until(lambda: copies(servers, "clicks") == [(left, left)] * PARTITIONS, "it follows again")
+        load.check(read_numbers(servers, "clicks", PARTITIONS))
