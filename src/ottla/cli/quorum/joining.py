@@ -77,6 +77,7 @@ def _address(endpoint: QuorumEndpoint) -> str:
 def join(options: argparse.Namespace, settings: BrokerSettings) -> BrokerSettings:
     """Ask, claim, write; the settings to start with."""
     from ottla.cli.quorum.places import choose_place, own_address
+    from ottla.errors import NotConnected
     from ottla.values import parse_address, uuid_to_text
 
     if options.token is None:
@@ -88,7 +89,14 @@ def join(options: argparse.Namespace, settings: BrokerSettings) -> BrokerSetting
     _say(f"asking {where}")
     wanted = options.voters or VOTERS_WANTED
     with sentences():
-        joined, votes = asyncio.run(_joined(where, token, settings.wanted_id, wanted))
+        try:
+            joined, votes = asyncio.run(_joined(where, token, settings.wanted_id, wanted))
+        except (NotConnected, TimeoutError) as error:
+            why = (error.detail if isinstance(error, NotConnected) else None) or error
+            raise Failure(
+                f"nobody answers at {where}, where a broker of the cluster should be: {why}. Look whether it runs "
+                "there, and whether this machine reaches it"
+            ) from None
     stored = node_settings(
         settings,
         place,
@@ -191,7 +199,7 @@ async def _claim(quorum: QuorumInfo, cluster_id: str, node_id: int, directory_id
     """Fetch from the leader of the metadata log as that node; what comes is not looked at."""
     from ottla.client.admin.settings import AdminSettings
     from ottla.client.network import NetworkClient
-    from ottla.errors import OttlaError
+    from ottla.errors import OttlaError, broker_error
     from ottla.protocol.messages import fetch
     from ottla.values import METADATA_TOPIC_UUID, Node
 
@@ -214,11 +222,13 @@ async def _claim(quorum: QuorumInfo, cluster_id: str, node_id: int, directory_id
     )
     network = NetworkClient.from_settings(AdminSettings({"bootstrap.servers": _address(leader)}))
     try:
-        await network.send(Node(quorum.leader, leader.host, leader.port), request, timeout_ms=PATIENCE_MS)
+        answer = await network.send(Node(quorum.leader, leader.host, leader.port), request, timeout_ms=PATIENCE_MS)
+        if answer.error_code:
+            raise broker_error(answer.error_code, None)
     except OttlaError as error:
         raise Failure(
-            f"the controller of the cluster at {where} says it is at {_address(leader)}, and cannot be reached there: "
-            f"{error}. Nodes reach each other's controller listeners; {_CANNOT_JOIN}"
+            f"the controller of the cluster at {where} is said to be at {_address(leader)}, and does not answer there: "
+            f"{error} Nodes must reach each other's controller listeners; {_CANNOT_JOIN}"
         ) from None
     finally:
         await network.close()
