@@ -51,7 +51,7 @@ class Nodes:
     def begin(self, number: int, *words: str) -> None:
         """Start it, and do not wait."""
         pairs = [word for name, value in QUICK.items() for word in ("--set", f"{name}={value}")]
-        command = [sys.executable, "-m", "ottla", *words, "--data", str(self._data(number)), *pairs]
+        command = [sys.executable, "-m", "ottla", *words, "--data", str(self.data(number)), *pairs]
         with self._output(number).open("wb") as output, self._log(number).open("ab") as errors:
             self._processes[number] = subprocess.Popen(command, stdout=output, stderr=errors, stdin=subprocess.DEVNULL)
 
@@ -75,13 +75,19 @@ class Nodes:
         self._processes[number].send_signal(what)
         self._processes[number].wait(HANG_S)
 
+    def ends(self, number: int) -> int:
+        return self._processes[number].wait(HANG_S)
+
     def output(self, number: int) -> str:
         return self._output(number).read_text("utf-8")
+
+    def said(self, number: int) -> str:
+        return self._log(number).read_text("utf-8")
 
     def _ended(self, number: int) -> bool:
         return self._processes[number].poll() is not None
 
-    def _data(self, number: int) -> Path:
+    def data(self, number: int) -> Path:
         return self._directory / f"data-{number}"
 
     def _output(self, number: int) -> Path:
@@ -157,3 +163,42 @@ def test_three_commands_are_a_cluster_and_a_fourth_node_takes_the_place_of_a_los
         nodes.start(2, *join, "--listen", "127.0.0.1:0")  # the same command again: it is the node that it was
         wait_until(lambda: copies(servers, "clicks") == [(left, left)] * PARTITIONS, "it follows again")
         load.check(read_numbers(servers, "clicks", PARTITIONS))
+
+
+def test_a_secured_cluster_is_joined_by_lines_that_are_good_once_and_survives_a_stop_of_all(
+    tmp_path: Path,
+) -> None:
+    with Nodes(tmp_path) as nodes:
+        first = nodes.start(1, "broker", "start", "--new-cluster", "--secure", "--listen", "127.0.0.1:0")
+        line = nodes.data(1) / "join-line.txt"
+        wait_until(line.exists, "the line for the next machine")
+        assert line.stat().st_mode & 0o077 == 0
+        used = line.read_text("utf-8").split()[1:]
+        nodes.start(2, *used, "--listen", "127.0.0.1:0")
+        wait_until(lambda: line.exists() and line.read_text("utf-8").split()[1:] != used, "the next line")
+        nodes.start(3, *line.read_text("utf-8").split()[1:], "--listen", "127.0.0.1:0")
+        settings = ottla.read_properties(nodes.data(1) / "client.properties")
+        servers = [nodes.serves(number).partition(",")[0] for number in (1, 2, 3)]
+        assert servers[0] == first.partition(",")[0]
+
+        def votes() -> list[int]:
+            with ottla.Admin({**settings, "bootstrap.servers": ",".join(servers)}) as admin:
+                return sorted(each.node_id for each in admin.describe_metadata_quorum(timeout=HANG_S).voters)
+
+        wait_until(lambda: votes() == [1, 2, 3], "three votes")
+        with ottla.Admin(settings) as admin:
+            admin.create_topics([ottla.NewTopic("clicks", 1, 3)], timeout=HANG_S)
+        with ottla.Producer(settings, acks="all") as producer:
+            producer.send("clicks", b"1").result(HANG_S)
+        for number in (1, 2, 3):
+            nodes.kill(number)
+        for number in (1, 2, 3):  # each by its directory alone: nobody has a line, or leads, or knows a user
+            nodes.begin(number, "broker", "start")
+        assert [nodes.serves(number).partition(",")[0] for number in (1, 2, 3)] == servers
+        reading = {**settings, "bootstrap.servers": servers[2], "group.id": "g", "auto.offset.reset": "earliest"}
+        with ottla.Consumer("clicks", reading) as consumer:
+            assert next(iter(consumer)).value == b"1"
+        nodes.begin(4, *used, "--listen", "127.0.0.1:0")
+        assert nodes.ends(4) == 1, "a line is good once"
+        assert "the token is not good any more" in nodes.said(4)
+        assert not (nodes.data(4) / "server.pem").exists()

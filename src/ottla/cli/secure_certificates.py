@@ -34,13 +34,13 @@ RENEWED_BEFORE: Final = datetime.timedelta(days=30)
 ALWAYS: Final = ("localhost", "127.0.0.1", "::1")
 
 
-def ensure_certificates(directory: Path, hosts: Sequence[str], now: datetime.datetime) -> None:
-    """Make what is missing or about to end."""
+def ensure_certificates(directory: Path, hosts: Sequence[str], now: datetime.datetime, name: str | None = None) -> None:
+    """Make what is missing or about to end; the certificate is called by the name, or by the first host."""
     authority = _authority(directory, now)
     names = _names_if_good(directory / SERVER, authority, now)
     if names is None or not set(hosts) <= set(names):
         wanted = list(dict.fromkeys([*hosts, *(names or ())]))
-        issued = authority.issue(wanted[0], hosts=wanted, now=now)
+        issued = authority.issue(name or wanted[0], hosts=wanted, now=now)
         write_secret(directory / SERVER, issued.pem, replace=True)
 
 
@@ -60,6 +60,11 @@ def _authority(directory: Path, now: datetime.datetime) -> Authority:
     write_secret(certificate, made.pem)
     certificate.chmod(0o644)  # it is no secret, and clients of other users need it
     return made
+
+
+def read_authority(directory: Path) -> Authority:
+    """The authority that was made there; a Failure where it was not."""
+    return _read_authority(directory / AUTHORITY, directory / AUTHORITY_KEY)
 
 
 def _read_authority(certificate: Path, key: Path) -> Authority:

@@ -96,13 +96,14 @@ def directory_of(settings: BrokerSettings) -> Path:
     return settings.data_directories[0].absolute()
 
 
-def secure(settings: BrokerSettings, now: datetime.datetime) -> Secured:
-    """Make in the first data directory what is not there yet."""
+def secure(settings: BrokerSettings, now: datetime.datetime, node: str | None = None) -> Secured:
+    """Make in the first data directory what is not there yet; `node` is what the certificate of a node is called by
+    (quorum/secured_node.py)."""
     for path in settings.data_directories:
         _make_private(path.absolute())
     directory = directory_of(settings)
     if not _has_certificate(settings, except_for=directory / SERVER):
-        ensure_certificates(directory, hosts_of([*settings.endpoints, *settings.advertised_endpoints]), now)
+        ensure_certificates(directory, hosts_of([*settings.endpoints, *settings.advertised_endpoints]), now, node)
     if not (directory / TOKEN_KEY).exists():
         write_secret(directory / TOKEN_KEY, generated_password())
     file = directory / CLIENT

@@ -273,6 +273,7 @@ def run_start(
 
         serve = serve or _the_server()
 
+    options.secure = options.secure or (options.join is not None and str(options.token).startswith("2."))
     try:
         settings, notes = read_settings(options, environment)
         node = _node(options, settings)
@@ -294,10 +295,15 @@ def run_start(
     if not process:  # its supervisor has said it
         for note in [*notes, *warnings(settings), *replica_warnings(settings, brokers or 1)]:
             log.warning("%s", note)
-    secured = _secured(settings) if options.secure else None
+    secured = _secured(settings, node) if options.secure and (node is None or node.begins) else None
     if brokers is not None:
         return _start_several(settings, brokers, secured, _racks(options, brokers))
     return _serve_until_stopped(settings if secured is None else secured.completed(settings), serve, secured, node)
+
+
+def _makes_node(options: argparse.Namespace) -> bool:
+    """What --secure means for one of several nodes is written down by it (quorum/secured_node.py)."""
+    return bool(getattr(options, "new_cluster", False) or getattr(options, "join", None))
 
 
 def _node(options: argparse.Namespace, settings: BrokerSettings) -> StartedNode | None:
@@ -347,14 +353,15 @@ def _start_several(settings: BrokerSettings, brokers: int, secured: Secured | No
         raise Failure(f"the brokers cannot start. {error}") from None
 
 
-def _secured(settings: BrokerSettings) -> Secured:
+def _secured(settings: BrokerSettings, node: StartedNode | None) -> Secured:
     from datetime import UTC, datetime
 
     from ottla.cli.secure_start import secure
     from ottla.clock import SystemClock
 
     os.umask(0o077)  # what a process makes for it is for its owner alone, too
-    return secure(settings, datetime.fromtimestamp(SystemClock().now_ms() // 1000, UTC))
+    now = datetime.fromtimestamp(SystemClock().now_ms() // 1000, UTC)
+    return secure(settings, now) if node is None else secure(settings, now, node.certificate_name)
 
 
 def _the_server() -> Serve:
@@ -396,10 +403,12 @@ async def _serve(
 
     def ready(info: Any) -> None:
         if secured is not None:
-            print(*secured.served_at(info.bootstrap_servers, is_terminal=sys.stdout.isatty()), sep="\n")
+            servers = info.bootstrap_servers if node is None else node.client_address(info)
+            print(*secured.served_at(servers, is_terminal=sys.stdout.isatty()), sep="\n")
         print(ready_line(info, settings), flush=True)
         if node is not None:
-            print(*node.lines(info), sep="\n", end="\n" if node.begins else "", flush=True)
+            for line in node.lines(info):
+                print(line, flush=True)
             completing.add(asyncio.create_task(node.completed(info)))
         elif secured is None and sys.stdout.isatty():
             print(first_words(info.bootstrap_servers), flush=True)
@@ -549,11 +558,11 @@ def read_settings(options: argparse.Namespace, environment: Mapping[str, str]) -
             "write it into the file of --config"
         )
     try:
-        if options.secure:
+        if options.secure and not _makes_node(options):
             from ottla.cli.secure_start import layered
 
             return layered(file, *stronger), notes
-        return BrokerSettings.layered(file, *stronger), notes
+        return BrokerSettings.layered(_locked(options), file, *stronger), notes
     except InvalidConfig as error:
         if not file:
             raise
@@ -564,6 +573,15 @@ def read_settings(options: argparse.Namespace, environment: Mapping[str, str]) -
                 for each in each_refusal(error)
             ]
         ) from None
+
+
+def _locked(options: argparse.Namespace) -> dict[str, str]:
+    """Without these some of what is said would be refused, before --secure of a node has its say."""
+    if not options.secure:
+        return {}
+    from ottla.cli.secure_start import AUTHORIZER
+
+    return {"authorizer.class.name": AUTHORIZER}
 
 
 def _lines_named(error: InvalidConfig, path: Path, elsewhere: Collection[str]) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ottla.cli.placement import placed
+from ottla.cli.quorum.node_file import NODES
 from ottla.clock import SystemClock
 from ottla.cluster.topic_names import GROUP_METADATA, SCHEMAS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from ottla.errors import OttlaError
@@ -67,7 +68,7 @@ async def complete(settings: BrokerSettings, info: ServerInfo) -> None:
     from ottla.client.admin.async_admin import AsyncAdmin
 
     try:
-        async with AsyncAdmin({"bootstrap.servers": info.bootstrap_servers}) as admin:
+        async with AsyncAdmin(_as_node(settings, info)) as admin:
             await _give_copies(admin, settings)
             if settings.is_controller:
                 await _report_vote(admin, settings, info.broker_id)
@@ -77,6 +78,17 @@ async def complete(settings: BrokerSettings, info: ServerInfo) -> None:
             "__consumer_offsets`, and give them more with `ottla reassign start __consumer_offsets --replication 3`",
             problem,
         )
+
+
+def _as_node(settings: BrokerSettings, info: ServerInfo) -> dict[str, object]:
+    """How this node asks its own cluster: of a secured one as brokers do."""
+    names = [each.name for each in settings.endpoints]
+    if NODES not in names:
+        return {"bootstrap.servers": info.bootstrap_servers}
+    from ottla.cli.quorum.secured_node import as_node
+
+    address = info.bootstrap_servers.split(",")[names.index(NODES)]
+    return {"bootstrap.servers": address, **as_node(settings.data_directories[0])}
 
 
 async def _give_copies(admin: AsyncAdmin, settings: BrokerSettings) -> None:

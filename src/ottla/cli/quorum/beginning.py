@@ -23,12 +23,14 @@ from ottla.cli.quorum.node_file import (
     LISTENER_NAMES,
     LISTENERS,
     NODE_ID,
+    NODES,
     ROLES,
     VOTERS,
     client_listeners,
     has_node_file,
     is_formatted,
     joined_listeners,
+    nodes_listeners,
     read_node_file,
     with_node_file,
     write_node_file,
@@ -61,24 +63,39 @@ class StartedNode:
     settings: BrokerSettings
     begins: bool = False
     """It was started with --new-cluster, and says how the next one joins."""
+    is_secured: bool = False
     has_joined: bool = False
     """It has joined in this start; some things are left to do when it serves."""
 
     def lines(self, info: ServerInfo) -> list[str]:
         """For whoever starts the next machine: one line, and on stdout nothing else beside the line that it serves."""
-        if not self.begins:
+        if not self.begins or self.is_secured:  # of a secured one the line is said when it is good (signing.py)
             return []
         from ottla.cli.quorum.tokens import JoinToken
 
-        where = info.bootstrap_servers.partition(",")[0]
+        where = self.client_address(info)
         insecure = " --insecure" if self.settings.ottla_allow_insecure_listeners else ""
         return [f"ottla broker start --join {where} --token {JoinToken(info.cluster_id).text}{insecure}"]
+
+    @property
+    def certificate_name(self) -> str:
+        from ottla.cli.quorum.secured_node import node_name
+
+        return node_name(self.settings.wanted_id or 0)
+
+    def client_address(self, info: ServerInfo) -> str:
+        """The first listener: those between nodes come after it."""
+        return info.bootstrap_servers.partition(",")[0]
 
     async def completed(self, info: ServerInfo) -> None:
         if self.has_joined:
             from ottla.cli.quorum.after_joining import complete
 
             await complete(self.settings, info)
+        if self.begins and self.is_secured:
+            from ottla.cli.quorum.signing import sign
+
+            await sign(self.settings.data_directories[0], info, self.client_address(info))
 
 
 def prepared_node(options: argparse.Namespace, settings: BrokerSettings) -> StartedNode | None:
@@ -91,7 +108,7 @@ def prepared_node(options: argparse.Namespace, settings: BrokerSettings) -> Star
     if asked:
         _refuse_others(options, settings, asked)
     if has_node_file(directory) and (is_formatted(directory) or not options.join):
-        return StartedNode(_again(options, settings), begins=bool(options.new_cluster))
+        return _started(_again(options, settings), begins=bool(options.new_cluster))
     if is_formatted(directory):
         raise Failure(
             f"{directory} has the data of a broker that is a cluster of its own, and {asked} begins anew. Start it "
@@ -100,8 +117,18 @@ def prepared_node(options: argparse.Namespace, settings: BrokerSettings) -> Star
     if options.join:
         from ottla.cli.quorum.joining import join
 
-        return StartedNode(join(options, settings), has_joined=True)
-    return StartedNode(_begin(options, settings), begins=True)
+        return _started(join(options, settings), has_joined=True)
+    return _started(_begin(options, settings), begins=True)
+
+
+def _started(settings: BrokerSettings, *, begins: bool = False, has_joined: bool = False) -> StartedNode:
+    """A secured one has the secret of delegation tokens, too, as soon as there is one."""
+    if NODES not in [each.name for each in settings.endpoints]:
+        return StartedNode(settings, begins, has_joined=has_joined)
+    from ottla.cli.quorum.secured_node import with_token_key
+
+    whole = with_token_key(settings, settings.data_directories[0])
+    return StartedNode(whole, begins, is_secured=True, has_joined=has_joined)
 
 
 def _asked(options: argparse.Namespace) -> str:
@@ -117,11 +144,10 @@ def _refuse_alone(options: argparse.Namespace) -> None:
 def _refuse_others(options: argparse.Namespace, settings: BrokerSettings, asked: str) -> None:
     if options.new_cluster and options.join:
         raise Failure("--new-cluster and --join contradict each other. Leave out the one or the other.")
-    if options.secure:
+    if options.secure and any(name.endswith("ssl.keystore.location") for name in settings.configured_names()):
         raise Failure(
-            f"{asked} --secure is not there yet. A cluster with TLS and logins is made as Kafka's are: certificates "
-            "and logins in a file, kafka-storage format with --add-scram, `ottla broker start --config FILE` "
-            "(docs/clusters.md); or use a network that only your machines can reach, and --insecure."
+            f"{asked} --secure makes the certificates of all nodes. With certificates of yours make the cluster as "
+            "Kafka's are made: a file, kafka-storage format, `ottla broker start --config FILE` (docs/clusters.md)."
         )
     if options.brokers is not None:
         raise Failure(f"{asked} starts one node of a cluster, --brokers N a whole one on this machine. Leave out one.")
@@ -144,7 +170,7 @@ VOTERS_LIMIT: Final = 9
 def _begin(options: argparse.Namespace, settings: BrokerSettings) -> BrokerSettings:
     from ottla.cli.quorum.places import choose_place
 
-    place = choose_place(settings, options.controller_listen, "127.0.0.1")
+    place = choose_place(settings, options.controller_listen, "127.0.0.1", secure=options.secure)
     stored = node_settings(
         settings,
         place,
@@ -182,7 +208,12 @@ def node_settings(
     if place.admin is not None:
         stored[ADMIN] = place.admin
     written = set(settings.configured_names())
-    return stored | {name: value for name, value in COPIES.items() if name not in written}
+    stored |= {name: value for name, value in COPIES.items() if name not in written}
+    if place.nodes is None:
+        return stored
+    from ottla.cli.quorum.secured_node import secured
+
+    return secured(settings, stored, place.nodes_address)
 
 
 def _again(options: argparse.Namespace, settings: BrokerSettings) -> BrokerSettings:
@@ -192,11 +223,13 @@ def _again(options: argparse.Namespace, settings: BrokerSettings) -> BrokerSetti
     directory = settings.data_directories[0]
     stored = read_node_file(directory)
     before, is_said = dict(stored), LISTENERS in settings.configured_names()
+    for_nodes = nodes_listeners(stored)
     if options.controller_listen is not None or (options.voters is not None and stored.get(ROLES) == BROKER_ROLE):
         known = settings.replaced({LISTENERS: ",".join(client_listeners(stored))}) if not is_said else settings
-        place = choose_place(known, options.controller_listen, "127.0.0.1")
+        place = choose_place(known, options.controller_listen, "127.0.0.1", secure=bool(for_nodes))
         controller = f"{stored[LISTENER_NAMES]}://{place.controller_address}"
-        stored |= {ROLES: BOTH_ROLES, LISTENERS: joined_listeners(place.endpoints, controller), AUTO_JOIN: "true"}
+        clients = [*map(str, place.endpoints), *for_nodes]
+        stored |= {ROLES: BOTH_ROLES, LISTENERS: joined_listeners(clients, controller), AUTO_JOIN: "true"}
         stored.setdefault(VOTERS, str(VOTERS_WANTED))
     if options.voters is not None:
         stored[VOTERS] = str(options.voters)

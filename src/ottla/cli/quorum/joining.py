@@ -2,6 +2,7 @@
 
     ask          which cluster, who has which id, who votes and where
     claim        an id that nobody has, with a directory id of our own: by one fetch of the metadata log
+    certify      of a secured cluster: a certificate of its authority, by the token's ticket (certificates.py)
     write        node.properties, then meta.properties (no first voters: they are in the log)
 
 1. HOST:PORT is any broker's listener for clients: every broker knows all that is asked.
@@ -18,7 +19,7 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -34,11 +35,13 @@ from ottla.light_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from ottla.broker.settings import BrokerSettings
+    from ottla.cli.quorum.places import Place
     from ottla.client.admin.async_admin import AsyncAdmin
     from ottla.client.admin.cluster import QuorumEndpoint, QuorumInfo
     from ottla.values import Address
 
 PATIENCE_MS: Final = 15_000
+LIMITS: Final = {"default.api.timeout.ms": PATIENCE_MS, "request.timeout.ms": PATIENCE_MS}
 ALIVE_MS: Final = 1_500
 """A voter that has not fetched for so long counts as gone; it does so at least twice a second. Who is wrongly counted
 as gone has cost nothing: the log says who votes."""
@@ -77,20 +80,26 @@ def _address(endpoint: QuorumEndpoint) -> str:
 def join(options: argparse.Namespace, settings: BrokerSettings) -> BrokerSettings:
     """Ask, claim, write; the settings to start with."""
     from ottla.cli.quorum.places import choose_place, own_address
-    from ottla.errors import NotConnected
+    from ottla.errors import NotConnected, SaslAuthenticationFailed
     from ottla.values import parse_address, uuid_to_text
 
     if options.token is None:
         raise Failure(f"--join needs --token; {HOW_TO_GET_ONE}")
     token = JoinToken.parse(options.token)
+    secure = token.ticket is not None
     with sentences():
         where = parse_address(options.join)
-    place = choose_place(settings, options.controller_listen, own_address(where.host, where.port))
+    place = choose_place(settings, options.controller_listen, own_address(where.host, where.port), secure=secure)
     _say(f"asking {where}")
     wanted = options.voters or VOTERS_WANTED
     with sentences():
         try:
-            joined, votes = asyncio.run(_joined(where, token, settings.wanted_id, wanted))
+            joined, votes = asyncio.run(_joined(settings, place, where, token, wanted))
+        except SaslAuthenticationFailed:
+            raise Failure(
+                "the token is not good any more: it was used, or its hour is over. Take the newest line of the first "
+                "node; a start of it with --new-cluster --secure makes another one"
+            ) from None
         except (NotConnected, TimeoutError) as error:
             why = (error.detail if isinstance(error, NotConnected) else None) or error
             raise Failure(
@@ -127,27 +136,36 @@ def _say(text: str) -> None:
 # --- asking ----------------------------------------------------------------------------------------------------------
 
 
-async def _joined(where: Address, token: JoinToken, wanted_id: int | None, voters: int) -> tuple[Joined, bool]:
+async def _joined(
+    settings: BrokerSettings, place: Place, where: Address, token: JoinToken, voters: int
+) -> tuple[Joined, bool]:
     """What the cluster says, and whether this node may vote."""
     from ottla.client.admin.async_admin import AsyncAdmin
     from ottla.values import random_uuid
 
     directory_id = random_uuid(os.urandom)
-    random = Random()
-    settings = {
-        "bootstrap.servers": str(where),
-        "default.api.timeout.ms": PATIENCE_MS,
-        "request.timeout.ms": PATIENCE_MS,
-    }
-    async with AsyncAdmin(settings) as admin:
+    random, wanted_id = Random(), settings.wanted_id
+    client: dict[str, object] = {"bootstrap.servers": str(where), **LIMITS}
+    to_controllers: dict[str, object] = {}
+    if token.ticket is not None:
+        from ottla.cli.quorum.certificates import make_private, with_ticket
+
+        make_private(settings.data_directories[0])
+        client |= with_ticket(settings.data_directories[0], token)
+    async with AsyncAdmin(client) as admin:
         cluster = await admin.describe_cluster(include_fenced_brokers=True)
         token.check(cluster.cluster_id, str(where))
+        if token.ticket is not None:
+            from ottla.cli.quorum.certificates import certified
+
+            _say("asking for a certificate")
+            to_controllers = await certified(settings.data_directories[0], place, token.ticket, client)
         for attempt in range(CLAIMS):
             quorum = await _quorum(admin, where)
             node_id = wanted_id
             if node_id is None:
                 node_id = free_id([node.id for node in cluster.nodes], quorum) + random.randrange(attempt * SPREAD + 1)
-            await _claim(quorum, cluster.cluster_id, node_id, directory_id, where)
+            await _claim(quorum, cluster.cluster_id, node_id, directory_id, where, to_controllers)
             quorum = await _quorum(admin, where)
             cluster = await admin.describe_cluster(include_fenced_brokers=True)
             if is_ours(quorum, node_id, directory_id) and node_id not in [node.id for node in cluster.nodes]:
@@ -195,7 +213,14 @@ def is_ours(quorum: QuorumInfo, node_id: int, directory_id: bytes) -> bool:
     return found == {directory_id}
 
 
-async def _claim(quorum: QuorumInfo, cluster_id: str, node_id: int, directory_id: bytes, where: Address) -> None:
+async def _claim(
+    quorum: QuorumInfo,
+    cluster_id: str,
+    node_id: int,
+    directory_id: bytes,
+    where: Address,
+    connection: Mapping[str, object],
+) -> None:
     """Fetch from the leader of the metadata log as that node; what comes is not looked at."""
     from ottla.client.admin.settings import AdminSettings
     from ottla.client.network import NetworkClient
@@ -220,7 +245,7 @@ async def _claim(quorum: QuorumInfo, cluster_id: str, node_id: int, directory_id
         max_bytes=1,
         topics=[fetch.FetchTopic(topic_id=METADATA_TOPIC_UUID, partitions=[partition])],
     )
-    network = NetworkClient.from_settings(AdminSettings({"bootstrap.servers": _address(leader)}))
+    network = NetworkClient.from_settings(AdminSettings({"bootstrap.servers": _address(leader), **connection}))
     try:
         answer = await network.send(Node(quorum.leader, leader.host, leader.port), request, timeout_ms=PATIENCE_MS)
         if answer.error_code:

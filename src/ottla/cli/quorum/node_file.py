@@ -37,10 +37,24 @@ BOOTSTRAP: Final = "controller.quorum.bootstrap.servers"
 AUTO_JOIN: Final = "controller.quorum.auto.join.enable"
 VOTERS: Final = "ottla.controller.quorum.voters.max"
 ADMIN: Final = "ottla.admin.listener"
+NODES: Final = "NODES"
+"""The listener of a secured node for other brokers (secured_node.py)."""
 BROKER_ROLE: Final = "broker"
 BOTH_ROLES: Final = "broker,controller"
 
 _WHO_IT_IS: Final = (ROLES, NODE_ID, LISTENER_NAMES)
+_LOCKS: Final = (
+    "ssl.",
+    "sasl.",
+    "listener.name.",
+    "authorizer.",
+    "super.users",
+    "allow.everyone.",
+    "ottla.admin.login",
+    "listener.security.protocol.map",
+    "inter.broker.listener.name",
+)
+"""What a secured node is locked with, by how it begins."""
 
 
 def has_node_file(directory: Path) -> bool:
@@ -85,12 +99,27 @@ def with_node_file(settings: BrokerSettings, stored: Mapping[str, str]) -> Broke
             f"{settings.data_directories[0]} is node {stored.get(NODE_ID)}'s, and the settings say "
             f"{settings.wanted_id}. Leave node.id out, or choose another directory with --data."
         )
-    layer = {name: value for name, value in stored.items() if name in _WHO_IT_IS or name not in written}
+    layer = {name: value for name, value in stored.items() if _is_kept(name) or name not in written}
     if LISTENERS in written:
         known = _listeners_of(stored)
         clients = [known.get(each.name, str(each)) if not each.port else str(each) for each in settings.endpoints]
+        if NODES in known:
+            _refuse_open(settings)
+            clients.append(known[NODES])
         layer[LISTENERS] = joined_listeners(clients, controller_listener(stored))
     return settings.replaced(layer)
+
+
+def _is_kept(name: str) -> bool:
+    return name in _WHO_IT_IS or name.startswith(_LOCKS)
+
+
+def _refuse_open(settings: BrokerSettings) -> None:
+    if any(each.protocol != "SASL_SSL" for each in settings.endpoints):
+        raise Failure(
+            f"{settings.data_directories[0]} is a node of a secured cluster, and "
+            f"{', '.join(map(str, settings.endpoints))} would be open. Add --secure, or leave --listen out."
+        )
 
 
 def controller_listener(stored: Mapping[str, str]) -> str | None:
@@ -100,9 +129,14 @@ def controller_listener(stored: Mapping[str, str]) -> str | None:
     return _listeners_of(stored).get(stored.get(LISTENER_NAMES, "").upper())
 
 
+def nodes_listeners(stored: Mapping[str, str]) -> list[str]:
+    """That of a secured node for other brokers; else none."""
+    return [text for name, text in _listeners_of(stored).items() if name == NODES]
+
+
 def client_listeners(stored: Mapping[str, str]) -> list[str]:
-    controller = stored.get(LISTENER_NAMES, "").upper()
-    return [text for name, text in _listeners_of(stored).items() if name != controller]
+    others = stored.get(LISTENER_NAMES, "").upper(), NODES
+    return [text for name, text in _listeners_of(stored).items() if name not in others]
 
 
 def _listeners_of(stored: Mapping[str, str]) -> dict[str, str]:

@@ -19,11 +19,10 @@ from ottla.light_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from ottla.broker.settings import BrokerSettings
-    from ottla.broker.settings.endpoints import Endpoint
+    from ottla.broker.settings.endpoints import Endpoint, SecurityProtocol
 
 FIRST_PORT: Final = 9092
 TRIED_PORTS: Final = 100
-PLAIN: Final = "PLAINTEXT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +34,8 @@ class Place:
     controller: tuple[str, int]
     admin: str | None
     """Where metrics are; None leaves that to the settings."""
+    nodes: tuple[str, int] | None = None
+    """Where other brokers of a secured cluster are let in."""
 
     @property
     def client_address(self) -> str:
@@ -42,25 +43,32 @@ class Place:
 
     @property
     def controller_address(self) -> str:
-        host, port = self.controller
-        return _address(host, port)
+        return _address(*self.controller)
+
+    @property
+    def nodes_address(self) -> str:
+        assert self.nodes is not None, "of a secured node"
+        return _address(*self.nodes)
 
 
-def choose_place(settings: BrokerSettings, controller_listen: str | None, default_host: str) -> Place:
+def choose_place(
+    settings: BrokerSettings, controller_listen: str | None, default_host: str, *, secure: bool = False
+) -> Place:
     """See the module."""
     from ottla.broker.settings.endpoints import Endpoint, parse_address
 
     written = set(settings.configured_names())
+    protocol: SecurityProtocol = "SASL_SSL" if secure else "PLAINTEXT"
     if "listeners" in written:
         endpoints = tuple(_with_port(each) for each in settings.endpoints)
     else:
-        endpoints = (Endpoint(PLAIN, "PLAINTEXT", default_host, free_port(default_host, FIRST_PORT)),)
+        endpoints = (Endpoint(protocol, protocol, default_host, free_port(default_host, FIRST_PORT)),)
     for each in endpoints:
-        if each.protocol != PLAIN:
+        if each.protocol != protocol:
             raise Failure(
-                f"the listener {each} wants TLS or a login, and --new-cluster and --join cannot set that up yet. Make "
-                "such a cluster as Kafka's are made: certificates and logins in a file, kafka-storage format, "
-                "`ottla broker start --config FILE` (docs/clusters.md)"
+                f"the listener {each} is not {protocol}, as all are of a cluster that begins with --new-cluster"
+                f"{' --secure' if secure else ''}. For others make it as Kafka's are made: a file, kafka-storage "
+                "format, `ottla broker start --config FILE` (docs/clusters.md)"
             )
     host = endpoints[0].host
     if "advertised.listeners" in written:
@@ -71,7 +79,8 @@ def choose_place(settings: BrokerSettings, controller_listen: str | None, defaul
     else:
         used = {each.port for each in endpoints}
         controller = host, free_port(host, endpoints[0].port + 1, used)
-    return Place(endpoints, host, controller, None if "ottla.admin.listener" in written else _admin(settings))
+    nodes = (host, free_port(host, controller[1] + 1, {each.port for each in endpoints})) if secure else None
+    return Place(endpoints, host, controller, None if "ottla.admin.listener" in written else _admin(settings), nodes)
 
 
 def _with_port(endpoint: Endpoint) -> Endpoint:

@@ -97,28 +97,45 @@ class Authority:
         now: datetime.datetime | None = None,
         days: int = ISSUED_DAYS,
     ) -> Issued:
-        """A certificate for a server or a client; `hosts` are names or addresses."""
+        """A certificate for a server or a client, with a new key; `hosts` are names or addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
+        return Issued(self._certificate(name, key.public_key(), hosts, usages, now, days), key, self.above)
+
+    def sign(
+        self, name: str, key: ec.EllipticCurvePublicKey, *, hosts: Sequence[str], now: datetime.datetime | None = None
+    ) -> str:
+        """A certificate, and the chain above it, for a key that somebody else keeps."""
+        certificate = self._certificate(name, key, hosts, (SERVER, CLIENT), now, ISSUED_DAYS)
+        return "".join(each.public_bytes(Encoding.PEM).decode() for each in (certificate, *self.above))
+
+    def _certificate(
+        self,
+        name: str | x509.Name,
+        key: ec.EllipticCurvePublicKey,
+        hosts: Sequence[str],
+        usages: Sequence[x509.ObjectIdentifier],
+        now: datetime.datetime | None,
+        days: int,
+    ) -> x509.Certificate:
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]) if isinstance(name, str) else name
         builder = _builder(subject, key, _now(now), days).issuer_name(self.certificate.subject)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         if usages:
             builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         if hosts:
-            names = x509.SubjectAlternativeName([_host_name(each) for each in hosts])
+            names = x509.SubjectAlternativeName([host_name(each) for each in hosts])
             builder = builder.add_extension(names, critical=False)
         above = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
-        certificate = builder.add_extension(above, critical=False).sign(self.key, hashes.SHA256())
-        return Issued(certificate, key, self.above)
+        return builder.add_extension(above, critical=False).sign(self.key, hashes.SHA256())
 
 
 def _builder(
-    subject: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime.datetime, days: int
+    subject: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime.datetime, days: int
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
-        .public_key(key.public_key())
+        .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _EARLIER)
         .not_valid_after(now - _EARLIER + datetime.timedelta(days=days))
@@ -139,13 +156,13 @@ def _authority_builder(
         encipher_only=False,
         decipher_only=False,
     )
-    builder = _builder(subject, key, now, days)
+    builder = _builder(subject, key.public_key(), now, days)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     return builder.add_extension(usage, critical=True)
 
 
-def _host_name(host: str) -> x509.GeneralName:
+def host_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:

@@ -65,8 +65,8 @@ def test_a_token_that_was_cut_or_mistyped_is_none() -> None:
     for wrong in ("", "x", text[:-1], text[1:], text.replace("5L6g", "5L6q"), text + "0", f"1.{CLUSTER}"):
         with pytest.raises(Failure, match="incomplete or mistyped"):
             JoinToken.parse(wrong)
-    with pytest.raises(Failure, match="version 2"):
-        JoinToken.parse(f"2{text[1:]}")
+    with pytest.raises(Failure, match="version 3"):
+        JoinToken.parse(f"3{text[1:]}")
 
 
 # --- the first node --------------------------------------------------------------------------------------------------
@@ -104,8 +104,8 @@ def test_a_later_start_may_listen_elsewhere_and_that_is_kept(tmp_path: Path) -> 
     ("words", "sentence"),
     [
         (["--new-cluster", "--join", "a:1"], "contradict each other"),
-        (["--new-cluster", "--secure"], "--secure is not there yet"),
-        (["--join", "a:1", "--secure"], "kafka-storage format with --add-scram"),
+        (["--new-cluster", "--secure", "--set", "ssl.keystore.location=/x"], "the certificates of all nodes"),
+        (["--new-cluster", "--secure", "--set", "listeners=PLAINTEXT://127.0.0.1:0"], "is not SASL_SSL"),
         (["--new-cluster", "--brokers", "3"], "Leave out one"),
         (["--new-cluster", "--zookeeper", "a:2181"], "without ZooKeeper"),
         (["--new-cluster", "--set", "process.roles=broker,controller"], "the settings say already"),
@@ -129,8 +129,25 @@ def test_the_data_of_a_broker_of_its_own_is_not_begun_anew(tmp_path: Path) -> No
 
 
 def test_listeners_with_a_lock_are_for_another_way(tmp_path: Path) -> None:
-    with pytest.raises(Failure, match="wants TLS or a login"):
+    with pytest.raises(Failure, match="is not PLAINTEXT"):
         started(tmp_path, "--new-cluster", "--set", "listeners=SASL_SSL://127.0.0.1:0")
+
+
+def test_a_secured_node_has_doors_for_clients_brokers_and_controllers_and_stays_locked(tmp_path: Path) -> None:
+    settings = started(tmp_path, "--new-cluster", "--secure", "--set", "super.users=User:ann").settings
+    assert [each.protocol for each in settings.endpoints] == ["SASL_SSL", "SSL"]
+    assert [each.protocol for each in settings.controller_listeners] == ["SSL"]
+    assert settings.super_users == "User:admin;User:ottla-node;User:ann"
+    for listener in (settings.inter_broker_listener, *settings.controller_listeners):
+        assert settings.for_listener(listener.name).ssl_client_auth == "required"
+    again = started(tmp_path, "--set", "allow.everyone.if.no.acl.found=true").settings
+    assert again.listeners == settings.listeners
+    assert not again.allow_everyone_if_no_acl_found
+    assert again.super_users == settings.super_users
+    with pytest.raises(Failure, match=r"would be open. Add --secure"):
+        started(tmp_path, "--listen", "127.0.0.1:0")
+    moved = started(tmp_path, "--secure", "--new-cluster", "--listen", "127.0.0.1:0").settings
+    assert moved.listeners == settings.listeners
 
 
 # --- the others ------------------------------------------------------------------------------------------------------
