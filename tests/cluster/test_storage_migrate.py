@@ -212,7 +212,7 @@ def facts(admin: Admin) -> Facts:
             }
             for resource, entries in settings.items()
         },
-        admin.describe_user_scram_credentials(timeout=HANG_S),
+        {user: set(infos) for user, infos in admin.describe_user_scram_credentials(timeout=HANG_S).items()},
         sorted(admin.describe_acls(AclFilter(), timeout=HANG_S)),
         admin.describe_client_quotas(timeout=HANG_S),
         [],
@@ -369,6 +369,9 @@ def go_over(moving: Moving, old: tuple[str, Path | None], new: tuple[str, Path |
     assert refused.returncode == 1
     assert "brokers 1, 2, 3 of the cluster are registered" in refused.stderr
     moving.stop_nodes()
+    if new[0] == OTTLA:
+        with pytest.raises(LabFailed, match="ottla storage migrate"):
+            moving.start(1, moving.new_file(1), *new)
     said = take_over(moving)
     assert said["left"] == []
     assert said["taken"]["access_rules"] == 3

@@ -64,11 +64,18 @@ class DirectoryNotFormatted(OttlaError):
     Format it: kafka-storage format -t CLUSTER-ID -c FILE --no-initial-controllers (Apache's or ours)."""
 
 
+class DirectoryOfZooKeeper(OttlaError):
+    """A directory is that of a broker whose cluster is kept in ZooKeeper. A metadata log that begins beside it would
+    not know its topics. Take the cluster over first: ottla storage migrate."""
+
+
 def read_identity(files: Files, settings: BrokerSettings, new_id: Callable[[], bytes]) -> MetaProperties:
     """Whose the directories are. Foreign ones are refused when they are locked. Of a controller that knows no other
     they need not say it: it begins a cluster, as a broker of its own does."""
     directory = settings.metadata_directory
     found = read_meta_properties(files, directory) if files.exists(directory) else None
+    if found is not None and found.version == 0:
+        raise DirectoryOfZooKeeper(f"{directory} has a meta.properties of version 0")
     if found is not None and found.cluster_id is not None:
         found.expect(directory, node_id=settings.wanted_id)
         return found
