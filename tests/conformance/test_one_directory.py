@@ -255,7 +255,7 @@ def test_apaches_metadata_shell_reads_a_snapshot_of_a_node_of_ours(jars: Path, t
     shell = java_command(shell_jars, SHELL, "--snapshot", str(node.snapshots()[-1]))
     theirs = subprocess.run(shell, input=commands, capture_output=True, text=True, timeout=HANG_S, check=True).stdout
     ours = subprocess.run(
-        [sys.executable, "-m", "ottla.cli.kafka.metadata_shell", "--snapshot", str(node.snapshots()[-1])],
+        [sys.executable, "-m", "ottla.cli.kafka", "kafka-metadata-shell", "--snapshot", str(node.snapshots()[-1])],
         input=commands,
         capture_output=True,
         text=True,

@@ -184,13 +184,14 @@ def _partition_text(state: Partition) -> str:
 
 def _broker_text(broker: Broker) -> str:
     rack = "Optional.empty" if broker.rack is None else f"Optional[{broker.rack}]"
+    cordoned = "null" if broker.cordoned_directories is None else _ids(broker.cordoned_directories)
     return (
         f"BrokerRegistration(id={broker.id}, epoch={broker.epoch}, "
         f"incarnationId={uuid_to_text(broker.incarnation_id)}, listeners={_endpoints(broker.endpoints)}, "
         f"supportedFeatures={_ranges(broker.features)}, rack={rack}, fenced={_truth(broker.fenced)}, "
         f"inControlledShutdown={_truth(broker.in_controlled_shutdown)}, isMigratingZkBroker=false, "
         f"directories={_ids(sorted(broker.directories, key=_java_order))}, "
-        f"cordonedDirectories={_ids(broker.cordoned_directories or ())})"
+        f"cordonedDirectories={cordoned})"
     )
 
 
