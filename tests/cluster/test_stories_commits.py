@@ -113,7 +113,7 @@ def follow_again(cluster: KafkaCluster, follower: int, place: int) -> None:
         broker = cluster.server(follower).broker
         partition = broker.replicas.get((OFFSETS, place))
         assert partition is not None
-        broker.link.replication.apply(Moves([], [], [partition], [], {}))
+        broker.link.replication.apply(Moves([], [], [], [partition], [], {}))
 
     cluster.call(follow)
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 from tests.patience import HANG_S
 
+import ottla
 from ottla.broker.coordinators.placement import partition_for_name
 from ottla.testing import KafkaCluster
 from ottla.testing.promises import GroupReading, NumberedLoad
 
 PARTITIONS = 3
+WAITED_S = 20
+"""Less than the time after which a request that was forgotten is sent again."""
 
 
 @pytest.mark.parametrize("partition", range(PARTITIONS))
@@ -98,3 +101,19 @@ def test_who_lost_its_memory_does_not_lead_while_another_may_have_more(cluster: 
     cluster.wait_until(lambda: cluster.leader_of("clicks", 0) == second, HANG_S)
     cluster.start_broker(first)
     load.check_cluster(cluster)
+
+
+def test_what_waits_for_a_broker_that_is_gone_is_acknowledged_when_it_is_fenced(cluster: KafkaCluster) -> None:
+    """Nothing else is sent that would show the leader that its record is committed now."""
+    cluster.wait_for_copies("clicks", PARTITIONS)
+    leader = cluster.leader_of("clicks", 0)
+    gone = (leader + 1) % 3
+    cluster.crash(gone, session_stays=True)
+    with ottla.Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0) as producer:
+        sent = producer.send("clicks", b"1", partition=0)
+        partition = cluster.call(lambda: cluster.server(leader).broker.replicas.get(("clicks", 0)))
+        assert partition is not None
+        cluster.wait_until(lambda: cluster.call(lambda: partition.log_end_offset) == 1)
+        assert not sent.done()
+        cluster.end_session(gone)
+        assert sent.result(WAITED_S).offset == 0

@@ -319,7 +319,7 @@ class KafkaCluster:
         """Let a broker fetch no more of a partition, until the controller's next order about it."""
 
         def stop() -> None:
-            moves = Moves([], [], [], [TopicPartition(topic, partition)], {})
+            moves = Moves([], [], [], [], [TopicPartition(topic, partition)], {})
             self.server(broker_id).broker.link.replication.apply(moves)
 
         self.call(stop)

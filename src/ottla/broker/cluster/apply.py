@@ -65,7 +65,8 @@ def apply_topic_settings(broker: Broker, topics: set[str] | None) -> None:
         if topics is None or topic in topics:
             if topic not in known:
                 known[topic] = broker.topics_in_effect.of(broker.image, topic)
-            partition.update_settings(known[topic])
+            if partition.update_settings(known[topic]):
+                broker.progress.committed(partition)
 
 
 async def apply_moves(broker: Broker, moves: Moves, pace: Pace) -> None:
@@ -89,6 +90,10 @@ async def apply_moves(broker: Broker, moves: Moves, pace: Pace) -> None:
     for partition in moves.new_leaders:
         with _alone(partition.name):
             broker.progress.appended(partition)
+        await pace.step()
+    for partition in moves.committed:
+        with _alone(partition.name):
+            broker.progress.committed(partition)
         await pace.step()
     broker.deadlines.arm()
 

@@ -163,7 +163,7 @@ class ReplicaManager:
         self, roles: Iterable[Role | NoRole], image: ClusterImage, now_ms: int, pace: Pace, *, are_orders: bool
     ) -> Moves:
         """Be what the roles say, with the settings that topics have in the image."""
-        moves = Moves([], [], [], [], {})
+        moves = Moves([], [], [], [], [], {})
         waiting: list[Role | NoRole] = []
         for role in roles:  # they may be read off a large image
             waiting.append(role)
@@ -221,6 +221,7 @@ class ReplicaManager:
             settings[topic] = self._settings_of(image, topic)
         partition = self._partitions.get(role.name)
         before = None if partition is None else (partition.is_leader, partition.leader_epoch)
+        committed_before = None if partition is None else partition.high_watermark
         if partition is None:
             partition = self._made(role, settings[topic], now_ms)
         else:
@@ -228,6 +229,8 @@ class ReplicaManager:
         partition.update_state(role.state, now_ms=self._monotonic_ms())
         if before != (partition.is_leader, partition.leader_epoch):
             (moves.new_leaders if partition.is_leader else moves.followers).append(partition)
+        elif partition.is_leader and partition.high_watermark != committed_before:
+            moves.committed.append(partition)
 
     def _made(self, role: Role, settings: TopicSettings, now_ms: int) -> Partition:
         log_of = self.logs.log(role.name)

@@ -115,11 +115,11 @@ class Partition:
         self.in_sync_count = len(isr)
         return True
 
-    def update_settings(self, settings: TopicSettings) -> None:
-        """The topic's settings changed; what the cluster says of the partition stays."""
+    def update_settings(self, settings: TopicSettings) -> bool:
+        """The topic's settings changed; what the cluster says of the partition stays. True when more is committed."""
         self.log.settings = settings
         self._set_state(self._state)
-        self.advance()
+        return self.advance()
 
     def retire(self) -> None:
         """The partition is gone from this broker; who still waits on it finds no leader."""

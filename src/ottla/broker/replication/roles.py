@@ -56,6 +56,7 @@ class Moves(NamedTuple):
     """What new roles brought to this broker's partitions."""
 
     new_leaders: list[Partition]  # led from here in a new epoch
+    committed: list[Partition]  # led from here as before, with fewer in sync: more is committed now
     removed: list[TopicPartition]
     followers: list[Partition]  # that have another leader, or the same in a new epoch
     stopped: list[TopicPartition]  # here, but follow nobody any more
