@@ -3,7 +3,7 @@
 1. The same canned requests on the same number of connections, each to the leader of its partition: both sides see
    requests of the same size, one partition in each. What differs is that four processes share the work. Sixteen
    connections, as of four clients with one to every broker: a loop with a single connection costs more per request.
-2. CPU is that of every process of the command: brokers, keeper of the truth, supervisor. The load's is not counted.
+2. CPU is that of every process of the command: brokers and supervisor. The load's is not counted.
 3. A second load is a real client (confluent-kafka, its defaults): with four brokers it sends four requests where one
    broker gets one, because it has one connection to each leader. That is what more brokers cost a client's batches; the
    figure has no bar.
@@ -53,9 +53,8 @@ class Several(Child):
             pass
         status = read_status(directory)
         assert status is not None, "it has just said that it is ready"
-        assert status.keeper is not None, "there is no ZooKeeper"
         self.bootstrap_servers = status.bootstrap_servers
-        self.pids = [each.pid for each in (*status.brokers, status.keeper) if each.pid is not None]
+        self.pids = [each.pid for each in status.brokers if each.pid is not None]
 
     @property
     def cpu_s(self) -> float:

@@ -85,12 +85,6 @@ class SeveralBrokers:
         assert found is not None
         return found
 
-    def keeper_pid(self) -> int:
-        keeper = self.status.keeper
-        assert keeper is not None
-        assert keeper.pid is not None
-        return keeper.pid
-
     def signal_and_wait(self, pid: int, what: signal.Signals = signal.SIGKILL) -> None:
         """End a process, and wait until it was started again and all serve."""
         before = self._restarts()
@@ -105,7 +99,7 @@ class SeveralBrokers:
 
     def _places(self) -> list[ProcessStatus]:
         status = self.status
-        return [*status.brokers, *([] if status.keeper is None else [status.keeper])]
+        return status.brokers
 
     def stop(self) -> int:
         """SIGTERM, and the exit code."""

@@ -95,19 +95,33 @@ def test_one_status_and_one_log_for_all(brokers: SeveralBrokers) -> None:
     for each in found:
         assert f"broker {each['broker_id']} is ready at {each['address']}" in brokers.text
     table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert [line.split()[0] for line in table.splitlines()] == ["BROKER", "0", "1", "2", "metadata"]
+    assert [line.split()[0] for line in table.splitlines()] == ["BROKER", "0", "1", "2"]
     assert re.search(r"^\[[012]\] ", brokers.text, re.MULTILINE)  # whoever became controller says so
 
 
-def test_while_nobody_keeps_the_truth_brokers_serve_what_they_have(brokers: SeveralBrokers) -> None:
+def test_the_active_controller_is_killed_and_another_one_decides(brokers: SeveralBrokers) -> None:
     make_topic(brokers, "served")
-    keeper, leaders = brokers.keeper_pid(), leaders_of(brokers, "served")
-    os.kill(keeper, signal.SIGSTOP)
     confluent_writes(brokers, "served", 0, 50)
-    brokers.signal_and_wait(keeper)
-    make_topic(brokers, "made-after")  # brokers found their way back
-    assert leaders_of(brokers, "served") == leaders
+    brokers.signal_and_wait(brokers.pid_of(active_controller(brokers)))
+    make_topic(brokers, "made-after")
     assert confluent_reads(brokers, "served", 50) == list(range(50))
+
+
+def active_controller(brokers: SeveralBrokers) -> int:
+    with ottla.Admin(bootstrap_servers=brokers.bootstrap_servers) as admin:
+        return admin.describe_metadata_quorum(timeout=HANG_S).leader
+
+
+def test_a_second_controller_is_not_stopped_by_name_where_only_one_would_be_left(brokers: SeveralBrokers) -> None:
+    command = [sys.executable, "-m", "ottla", "broker"]
+    data = ["--data", str(brokers.data)]
+    subprocess.run([*command, "stop", "2", *data], check=True, capture_output=True)
+    refused = subprocess.run([*command, "stop", "1", *data], capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "no majority" in refused.stderr
+    make_topic(brokers, "made-meanwhile", replicas=2)
+    subprocess.run([*command, "start", "2", *data], check=True, capture_output=True)
+    brokers.wait_until(lambda: {each.state for each in brokers.status.brokers} == {"serving"})
 
 
 def test_a_broker_that_is_told_to_stop_is_a_broker_restarted_in_order(brokers: SeveralBrokers) -> None:
@@ -128,7 +142,6 @@ def test_what_is_killed_comes_back_and_nothing_that_was_acknowledged_is_lost(bro
         load.wait_for(100)
         brokers.signal_and_wait(brokers.pid_of(1))
         wait_for_copies(brokers, "clicks")
-        brokers.signal_and_wait(brokers.keeper_pid())
         brokers.signal_and_wait(brokers.pid_of(0))
         load.wait_for(100)
     assert brokers.bootstrap_servers == addresses
@@ -174,7 +187,6 @@ def test_with_zookeeper_the_truth_is_there_and_nobody_else_keeps_it(tmp_path: Pa
         ZooKeeperServer(tmp_path / "zookeeper") as zookeeper,
         SeveralBrokers(tmp_path, 2, "--zookeeper", zookeeper.connect, settings=copies) as brokers,
     ):
-        assert brokers.status.keeper is None
         with ottla.Admin(bootstrap_servers=brokers.bootstrap_servers) as admin:
             nodes = admin.describe_cluster(timeout=HANG_S).nodes
         assert [each.id for each in nodes] == [1001, 1002]

@@ -14,7 +14,6 @@ from weakref import WeakKeyDictionary
 
 import pytest
 from kazoo.client import KazooClient
-from tests.cluster.served_ensemble import ServedEnsemble
 from tests.patience import HANG_S
 
 from ottla.cluster.changes import (
@@ -165,15 +164,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer
 CHROOTS = count()
 
 
-@pytest.fixture(params=["memory", "served", "zookeeper"])
+@pytest.fixture(params=["memory", "zookeeper"])
 def ensemble(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ensemble]:
     if request.param == "memory":
         yield MemoryEnsemble()
         return
-    if request.param == "served":
-        with ServedEnsemble(tmp_path, CLUSTER) as served:
-            yield served
-        return
+
     if (reason := missing()) is not None:
         pytest.skip(reason)
     on_zookeeper = ZooKeeperEnsemble(f"{request.getfixturevalue('server').connect}/test/{next(CHROOTS)}")

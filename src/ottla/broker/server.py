@@ -5,8 +5,7 @@
 
 and back: stop listening, answer who waits, flush, mark the directories as closed cleanly. A start that fails undoes
 what it had begun, so that the next one finds no lock. With zookeeper.connect, or a store passed as argument, the broker
-is a member of a cluster (joining.py): its store is shared, and it leaves in order before anything else stops. So it is
-with ottla.metadata.socket, behind which another process keeps the store.
+is a member of a cluster (joining.py): its store is shared, and it leaves in order before anything else stops.
 
 With process.roles=broker the truth is the metadata log of controllers, and a start has another order, Kafka's:
 

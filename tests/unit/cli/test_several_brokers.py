@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.cluster.kraft.own_store import log_limits
 from ottla.broker.http.parts import PARTS
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.alone import refuse_missing_replicas, replica_warnings
 from ottla.cli.brokers.layout import check_brokers, refuse_data_of_several, refuse_other_data
 from ottla.cli.brokers.plan import check_racks, port_step, settings_of_each
+from ottla.cli.brokers.quorum import QUORUM_FILE, Quorum, begin_cluster, new_quorum, refuse_own_roles
 from ottla.cli.brokers.restarts import LIMIT, LONGEST_PAUSE_MS, WINDOW_MS, Restarts
 from ottla.cli.brokers.shown import show_status
 from ottla.cli.brokers.start import ready_lines, with_broker_login
@@ -20,14 +22,24 @@ from ottla.cli.brokers.status import GIVEN_UP, SERVING, ProcessStatus, Status, r
 from ottla.cli.brokers.supervisor import HTTP_LISTENERS, with_ports
 from ottla.cli.output import Failure
 from ottla.cli.secure_start import Secured
+from ottla.cluster.changes import CreateTopic
+from ottla.cluster.features import first_features
+from ottla.cluster.metadata_log.loader import MetadataLoader
+from ottla.cluster.model import Partition, Topic
+from ottla.cluster.raft.log import MetadataLog
+from ottla.cluster.raft.snapshots import read_snapshot
+from ottla.cluster.store.kept_log import KeeperStore
+from ottla.cluster.store.shared import take_in
 from ottla.errors import InvalidSetting
+from ottla.storage.directory.checkpoints import MetaProperties, read_meta_properties, write_meta_properties
+from ottla.storage.files import DiskFiles
 
-SOCKET = Path("/run/metadata")
+QUORUM = Quorum((20_001, 20_002, 20_003), "secret")
 
 
-def each_of(brokers: int = 3, *, socket: Path | None = SOCKET, **written: Any) -> list[dict[str, str]]:
+def each_of(brokers: int = 3, *, quorum: Quorum | None = QUORUM, **written: Any) -> list[dict[str, str]]:
     names = {"log.dirs": "/data", **{name.replace("_", "."): value for name, value in written.items()}}
-    return settings_of_each(BrokerSettings(names), brokers, host="machine", socket=socket)
+    return settings_of_each(BrokerSettings(names), brokers, host="machine", quorum=quorum)
 
 
 def column(found: list[dict[str, str]], name: str) -> list[str | None]:
@@ -39,12 +51,96 @@ def column(found: list[dict[str, str]], name: str) -> list[str | None]:
 
 def test_ports_and_directories_and_ids_follow_the_first_ones() -> None:
     found = each_of(listeners="PLAINTEXT://127.0.0.1:9092", num_partitions="7")
-    assert column(found, "listeners") == [f"PLAINTEXT://127.0.0.1:{port}" for port in (9092, 9093, 9094)]
+    assert column(found, "listeners") == [
+        f"PLAINTEXT://127.0.0.1:{9092 + slot},CONTROLLER://127.0.0.1:{20_001 + slot}" for slot in range(3)
+    ]
     assert column(found, "log.dirs") == ["/data/broker.0", "/data/broker.1", "/data/broker.2"]
-    assert column(found, "broker.id") == ["0", "1", "2"]
+    assert column(found, "node.id") == ["0", "1", "2"]
     assert column(found, "ottla.admin.listener") == ["127.0.0.1:9644", "127.0.0.1:9645", "127.0.0.1:9646"]
     assert set(column(found, "num.partitions")) == {"7"}
-    assert set(column(found, "ottla.metadata.socket")) == {str(SOCKET)}
+    assert set(column(found, "process.roles")) == {"broker,controller"}
+
+
+def test_the_first_three_vote_and_whoever_is_more_does_not() -> None:
+    found = each_of(5, node_id=5)
+    assert column(found, "process.roles") == ["broker,controller"] * 3 + ["broker"] * 2
+    assert {each["controller.quorum.voters"] for each in found} == {
+        "5@127.0.0.1:20001,6@127.0.0.1:20002,7@127.0.0.1:20003"
+    }
+    alone = each_of(2, quorum=Quorum((20_001,), "secret"))
+    assert column(alone, "process.roles") == ["broker,controller", "broker"]
+
+
+def test_controllers_listen_here_only_and_ask_for_a_password() -> None:
+    settings = BrokerSettings(each_of()[0])
+    (listener,) = settings.controller_listeners
+    assert (listener.is_loopback, listener.protocol) == (True, "SASL_PLAINTEXT")
+    assert settings.for_listener("CONTROLLER").sasl_enabled_mechanisms == ("PLAIN",)
+
+
+def test_controllers_may_everything_where_there_are_rules() -> None:
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    (found, *_) = each_of(authorizer_class_name=authorizer, super_users="User:admin")
+    assert found["super.users"] == "User:admin;User:controllers"
+    assert "super.users" not in each_of()[0]
+
+
+def test_who_votes_is_chosen_once(tmp_path: Path) -> None:
+    ports = [1, 2, 3]
+    assert len(new_quorum(tmp_path, 2, ports).ports) == 1
+    assert len(new_quorum(tmp_path, 5, ports).ports) == 1, "others would not know what the first one knows"
+    (tmp_path / QUORUM_FILE).unlink()
+    assert new_quorum(tmp_path, 3, ports).ports == (1, 2, 3)
+    (tmp_path / QUORUM_FILE).write_text('{"voters": 2}')
+    with pytest.raises(Failure, match="says that 2 brokers vote"):
+        new_quorum(tmp_path, 3, ports)
+
+
+def test_roles_are_not_given_beside_brokers() -> None:
+    refuse_own_roles(["node.id", "log.dirs"])
+    for name in ("process.roles", "controller.quorum.voters", "controller.quorum.bootstrap.servers"):
+        with pytest.raises(Failure, match=f"{name} and --brokers cannot be used together"):
+            refuse_own_roles(["node.id", name])
+
+
+def test_directories_are_formatted_once_for_one_cluster(tmp_path: Path) -> None:
+    settings = BrokerSettings({"log.dirs": f"{tmp_path}/a,{tmp_path}/b"})
+    for _ in range(2):
+        begin_cluster(settings, QUORUM, [5, 6], tmp_path / "a")
+        found = {path: read_meta_properties(DiskFiles(), path) for path in tmp_path.glob("*/broker.*")}
+        assert len(found) == 4
+        assert {(each.version, each.node_id) for each in found.values() if each is not None} == {(1, 5), (1, 6)}
+        assert len({each.cluster_id for each in found.values() if each is not None}) == 1
+        assert len({each.directory_id for each in found.values() if each is not None}) == 4
+    other = MetaProperties(1, "another", 6, b"d" * 16)
+    write_meta_properties(DiskFiles(), tmp_path / "a" / "broker.1", other)
+    with pytest.raises(Failure, match="are of 2 clusters"):
+        begin_cluster(settings, QUORUM, [5, 6], tmp_path / "a")
+
+
+def test_what_an_earlier_version_kept_is_what_the_voters_begin_with(tmp_path: Path) -> None:
+    files, topic = DiskFiles(), Topic("clicks", b"t" * 16, (Partition((0, 1), (0, 1), leader=0, leader_epoch=4),))
+    (tmp_path / "cluster").mkdir()
+    kept = KeeperStore(tmp_path / "cluster", "a-cluster", files=files, first=first_features(), apply_all=take_in)
+    kept.load()
+    kept.commit([CreateTopic(topic)])
+    kept.close()
+    for slot in range(3):
+        (tmp_path / f"broker.{slot}").mkdir()
+        write_meta_properties(files, tmp_path / f"broker.{slot}", MetaProperties(0, "a-cluster", slot))
+    begin_cluster(BrokerSettings({"log.dirs": str(tmp_path)}), QUORUM, [0, 1, 2], tmp_path)
+    for slot in range(3):
+        log = MetadataLog.open(files, tmp_path / f"broker.{slot}", now_ms=0, limits=log_limits(BrokerSettings()))
+        newest = log.newest_snapshot
+        assert newest is not None
+        loader = MetadataLoader("a-cluster")
+        batches = read_snapshot(files, log.snapshot_path(newest))
+        for _ in loader.load_snapshot(batches, end_offset=newest.end_offset, epoch=newest.epoch):
+            pass
+        partition = loader.image.partition("clicks", 0)
+        assert partition is not None
+        assert (partition.isr, partition.leader, partition.leader_epoch) == ((0, 1), -1, 4)
+        log.close()
 
 
 def test_every_one_of_them_can_be_started() -> None:
@@ -56,7 +152,7 @@ def test_every_one_of_them_can_be_started() -> None:
 
 def test_any_free_port_stays_any_free_port() -> None:
     found = each_of(listeners="PLAINTEXT://127.0.0.1:0", ottla_admin_listener="127.0.0.1:0")
-    assert set(column(found, "listeners")) == {"PLAINTEXT://127.0.0.1:0"}
+    assert {each.partition(",")[0] for each in column(found, "listeners") if each} == {"PLAINTEXT://127.0.0.1:0"}
     assert set(column(found, "ottla.admin.listener")) == {"127.0.0.1:0"}
     assert set(column(each_of(ottla_admin_listener=""), "ottla.admin.listener")) == {""}
 
@@ -98,7 +194,7 @@ def test_all_are_in_the_rack_of_the_machine_unless_one_is_named() -> None:
 
 def test_each_can_have_a_rack_of_its_own() -> None:
     settings = BrokerSettings({"broker.rack": "elsewhere"})
-    found = settings_of_each(settings, 3, host="machine", socket=SOCKET, racks=["a", "b", "a"])
+    found = settings_of_each(settings, 3, host="machine", quorum=QUORUM, racks=["a", "b", "a"])
     assert column(found, "broker.rack") == ["a", "b", "a"]
 
 
@@ -110,16 +206,16 @@ def test_racks_are_as_many_as_brokers(racks: list[str]) -> None:
 
 
 def test_ids_count_from_the_one_that_is_set() -> None:
-    assert column(each_of(broker_id=5), "broker.id") == ["5", "6", "7"]
-    assert column(each_of(node_id=5), "node.id") == [None, None, None]
+    assert column(each_of(broker_id=5), "node.id") == ["5", "6", "7"]
+    assert column(each_of(node_id=5), "broker.id") == [None, None, None]
 
 
 def test_with_zookeeper_it_gives_ids_and_the_number_of_copies_is_not_ours() -> None:
-    found = each_of(socket=None, zookeeper_connect="z:2181")
+    found = each_of(quorum=None, zookeeper_connect="z:2181")
     assert column(found, "broker.id") == [None, None, None]
-    assert column(found, "ottla.metadata.socket") == [None, None, None]
+    assert column(found, "process.roles") == [None, None, None]
     assert column(found, "offsets.topic.replication.factor") == [None, None, None]
-    assert column(each_of(socket=None, zookeeper_connect="z:2181", broker_id=3), "broker.id") == ["3", "4", "5"]
+    assert column(each_of(quorum=None, zookeeper_connect="z:2181", broker_id=3), "broker.id") == ["3", "4", "5"]
 
 
 @pytest.mark.parametrize(("brokers", "copies", "in_sync"), [(1, "1", "1"), (2, "2", "2"), (3, "3", "2"), (8, "3", "2")])
@@ -139,11 +235,6 @@ def test_more_copies_than_brokers_are_refused_or_warned_of() -> None:
         refuse_missing_replicas(settings, 2)
     (warning,) = replica_warnings(settings, 2)
     assert "default.replication.factor=3 with 2 brokers" in warning
-
-
-def test_the_truth_is_in_one_place() -> None:
-    with pytest.raises(InvalidSetting, match="both say where the truth is"):
-        BrokerSettings({"zookeeper.connect": "z:2181", "ottla.metadata.socket": "/s"})
 
 
 def test_a_port_that_was_free_is_kept() -> None:
@@ -178,7 +269,7 @@ def test_secured_brokers_log_in_at_each_other(tmp_path: Path) -> None:
         }
     )
     changed = with_broker_login(settings, Secured(tmp_path, 'se"cret', is_new=True))
-    (found, *_) = settings_of_each(changed, 1, host="h", socket=SOCKET)
+    (found, *_) = settings_of_each(changed, 1, host="h", quorum=QUORUM)
     login = found["listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config"]
     assert 'username="admin"' in login
     assert r"se\"cret" in login
@@ -251,8 +342,7 @@ HTTP = {
 
 def a_status(supervisor: int, state: str = SERVING) -> Status:
     brokers = [ProcessStatus("0", state, 11, 0, "127.0.0.1:9092", HTTP["console"], 2, HTTP)]
-    keeper = ProcessStatus("metadata", SERVING, 12)
-    return Status(supervisor, "cluster", "127.0.0.1:9092", keeper, brokers)
+    return Status(supervisor, "cluster", "127.0.0.1:9092", brokers)
 
 
 def test_a_status_reads_back_as_long_as_its_supervisor_lives(tmp_path: Path) -> None:
@@ -270,7 +360,7 @@ def test_the_status_shows_all_and_fails_when_one_does_not_serve(
     assert show_status(tmp_path, "text") == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines[1] == ["0", "serving", "11", "127.0.0.1:9092", "http://127.0.0.1:9644", "2"]
-    assert lines[2] == ["metadata", "serving", "12", "-", "-", "0"]
+    assert len(lines) == 2
     a_status(os.getpid(), GIVEN_UP).write(tmp_path)
     assert show_status(tmp_path, "json") == 1
     with pytest.raises(Failure, match="no brokers"):

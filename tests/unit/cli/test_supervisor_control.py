@@ -54,15 +54,15 @@ class FakeChild:
 
 
 def run(directory: Path, story: Callable[[Supervisor], Awaitable[None]]) -> None:
-    """The story, told while two brokers are supervised."""
+    """The story, told while three brokers are supervised, which are controllers, too."""
 
     async def tell() -> None:
         places = []
-        for number in range(2):
+        for number in range(3):
             place = BrokerPlace(str(number), directory / f"{number}.properties", {"listeners": "PLAINTEXT://:0"})
             place.child = FakeChild(number)  # type: ignore[assignment]
             places.append(place)
-        supervisor = Supervisor(places, None, directory, SystemClock(), os.getpid())
+        supervisor = Supervisor(places, directory, SystemClock(), os.getpid(), voters=3)
         serving, stop = asyncio.Event(), asyncio.Event()
         async with answering(supervisor, directory / "control"), asyncio.timeout(HANG_S):
             running = asyncio.ensure_future(supervisor.run(lambda _: serving.set(), stop))
@@ -89,7 +89,7 @@ def test_a_broker_that_is_stopped_stays_away_until_it_is_started(tmp_path: Path)
         assert (stopped.status.state, stopped.child.starts) == (STOPPED, 1)  # type: ignore[attr-defined]
         status = read_status(tmp_path)
         assert status is not None
-        assert [each.state for each in status.brokers] == [SERVING, STOPPED]
+        assert [each.state for each in status.brokers] == [SERVING, STOPPED, SERVING]
         await asyncio.to_thread(ask, tmp_path, "start", "1")
         await until(lambda: stopped.status.state == SERVING)
         assert (stopped.child.starts, other.child.starts) == (2, 1)  # type: ignore[attr-defined]
@@ -101,11 +101,13 @@ def test_a_broker_that_is_stopped_stays_away_until_it_is_started(tmp_path: Path)
 
 def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     async def story(supervisor: Supervisor) -> None:
-        with pytest.raises(Failure, match="there is no broker 7 here; these are: 0, 1"):
+        with pytest.raises(Failure, match="there is no broker 7 here; these are: 0, 1, 2"):
             await asyncio.to_thread(ask, tmp_path, "stop", "7")
         assert "was not stopped" in await asyncio.to_thread(ask, tmp_path, "start", "0")
         await asyncio.to_thread(ask, tmp_path, "stop", "0")
         assert "stopped before" in await asyncio.to_thread(ask, tmp_path, "stop", "0")
+        with pytest.raises(Failure, match="broker 1 is a controller, and without it there is no majority"):
+            await asyncio.to_thread(ask, tmp_path, "stop", "1")
 
     run(tmp_path, story)
     with pytest.raises(Failure, match="no brokers that were started with --brokers"):

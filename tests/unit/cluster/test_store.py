@@ -11,8 +11,8 @@ from ottla.cluster.changes import Change, IllegalChange, SetFeature
 from ottla.cluster.model import Broker, Endpoint
 from ottla.cluster.store import interface
 from ottla.cluster.store.interface import MetadataStore, StaleImage, StoreClosed
+from ottla.cluster.store.kept_log import KeeperStore
 from ottla.cluster.store.memory import MemoryStore
-from ottla.cluster.store.served.kept_log import KeeperStore
 from ottla.storage.files import DiskFiles
 from ottla.testing.files import MemoryFiles
 

@@ -1,7 +1,6 @@
 """Makes a broker a member of a cluster: the parts that only a member has, put together. Loaded by nobody else.
 
-The store is shared by all members: ZooKeeper (zookeeper.connect), a process on this machine (ottla.metadata.socket),
-or one in memory that tests give.
+The store is shared by all members: ZooKeeper (zookeeper.connect), or one in memory that tests give.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import ssl
 from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.broker import Broker
@@ -40,12 +38,7 @@ FETCHER_LINK: Final = LinkSettings(waits_for_much=True)
 
 
 async def open_shared_store(settings: BrokerSettings, pool: Executor | None) -> SharedStore:
-    """The store that zookeeper.connect or ottla.metadata.socket names."""
-    if settings.ottla_metadata_socket:
-        from ottla.cluster.store.served.store import open_served_store
-
-        path = Path(settings.ottla_metadata_socket)
-        return await asyncio.get_running_loop().run_in_executor(pool, open_served_store, path)
+    """The store that zookeeper.connect names."""
     from ottla.cluster.store.zookeeper import open_zookeeper_store
 
     refuse_moved(DiskFiles(), settings.data_directories)

@@ -58,8 +58,7 @@ from ottla.values import parse_address as parse_node_address
 
 __all__ = ["BrokerSettings", "Endpoint"]
 
-# With one of these the truth of the cluster is not the broker's own.
-ELSEWHERE: Final = ("zookeeper.connect", "ottla.metadata.socket")
+ZOOKEEPER: Final = "zookeeper.connect"
 ALL_DIRECTORIES: Final = "*"
 BROKER_ROLE: Final = "broker"
 CONTROLLER_ROLE: Final = "controller"
@@ -160,7 +159,7 @@ class BrokerSettings(
     @property
     def is_alone(self) -> bool:
         """Whether this broker is a cluster of its own, which writes its metadata log alone."""
-        return not self.zookeeper_connect and not self.ottla_metadata_socket and not self.is_under_controllers
+        return not self.zookeeper_connect and not self.is_under_controllers
 
     @property
     def is_under_controllers(self) -> bool:
@@ -366,7 +365,6 @@ class BrokerSettings(
         yield from (partial(self._read, name) for name in _READ)
         yield self._check_ids
         yield self._check_generated_id
-        yield self._check_truth
         yield self._check_quorum
         yield self._check_directories
         yield self._check_listener_keys
@@ -391,26 +389,16 @@ class BrokerSettings(
         if self.wanted_id is None and not self.broker_id_generation_enable:
             raise InvalidSetting("broker.id.generation.enable=false and there is no broker.id; give the broker its id")
 
-    def _check_truth(self) -> None:
-        if self.zookeeper_connect and self.ottla_metadata_socket:
-            raise InvalidSetting(
-                "zookeeper.connect and ottla.metadata.socket both say where the truth is; give one of them"
-            )
-
     def _check_quorum(self) -> Iterator[str]:
         """What a node of a quorum must say, and must not, as in Kafka."""
         roles = set(self.process_roles)
         if not roles:
             return
-        for name, value in (
-            ("zookeeper.connect", self.zookeeper_connect),
-            ("ottla.metadata.socket", self.ottla_metadata_socket),
-        ):
-            if value:
-                yield (
-                    f"process.roles={','.join(self.process_roles)} and {name} both say where the truth of the cluster "
-                    "is; give one of them"
-                )
+        if self.zookeeper_connect:
+            yield (
+                f"process.roles={','.join(self.process_roles)} and zookeeper.connect both say where the truth of the "
+                "cluster is; give one of them"
+            )
         yield from self._check_controller() if CONTROLLER_ROLE in roles else self._check_under_controllers()
 
     def _check_under_controllers(self) -> Iterator[str]:
@@ -568,7 +556,7 @@ class BrokerSettings(
 
 def _is_elsewhere(chosen: Mapping[str, WrittenValue]) -> bool:
     """Whether the truth of the cluster is not the broker's own, by what was written."""
-    if any(name in chosen and chosen[name].value for name in ELSEWHERE):
+    if ZOOKEEPER in chosen and chosen[ZOOKEEPER].value:
         return True
     roles = _texts(chosen, "process.roles")
     if CONTROLLER_ROLE not in roles:

@@ -75,17 +75,6 @@ class ClusterSettings(Settings):
         doc="Which version brokers of a ZooKeeper cluster speak with each other; decides what a mixed cluster can do.",
     )
 
-    ottla_metadata_socket = setting(
-        "ottla.metadata.socket",
-        str,
-        default=None,
-        importance="low",
-        doc="The Unix socket of the process that keeps the truth of the cluster on this machine; with it the broker is "
-        "a member of that cluster. `ottla broker start --brokers N` sets it.",
-    )
-
-    # --- ZooKeeper ---
-
     zookeeper_connect = setting(
         "zookeeper.connect",
         str,

@@ -1,8 +1,9 @@
 """Where several brokers of one machine keep their data, and that neither way of starting passes over the other's.
 
-    /data/cluster      the truth of the cluster, where ZooKeeper does not keep it
     /data/broker.0     the logs of the first broker: no name of a partition (clicks-0) looks like this
     /data/broker.1     ...
+    /data/quorum.json  how many of them are controllers, too (quorum.py)
+    /data/cluster      the truth of the cluster as earlier versions kept it; taken over once, and left there
 
 Every start asks this, so it loads nothing.
 """

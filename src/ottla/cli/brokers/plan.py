@@ -3,7 +3,7 @@
 1. Ports: broker i has every port of the first one plus i steps; a step is the smallest with which none meets another
    (1 for one listener, 2 for 9092 and 9093). Port 0 stays 0: any free one.
 2. Directories: log.dirs=/data becomes /data/broker.0, /data/broker.1, ... (layout.py).
-3. Ids count from broker.id, or from 0; with ZooKeeper and no broker.id each gets a free one.
+3. Ids count from node.id or broker.id, or from 0; with ZooKeeper and without one each gets a free one.
 4. All are in one rack, the machine, unless broker.rack says otherwise: so copies go to other machines where there are
    some. `--racks a,b,c` gives each its own, to try out on one machine what is done on several.
 5. Without ZooKeeper the internal topics have as many copies as there are brokers, three at most: a group goes on when
@@ -13,17 +13,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ottla.cli.brokers.layout import directories_of
+from ottla.cli.brokers.quorum import Quorum, common_settings, own_settings
 from ottla.cli.output import Failure, counted
 
 if TYPE_CHECKING:
     from ottla.broker.settings import BrokerSettings, Endpoint
 
-TOGETHER: Final = {"controlled.shutdown.retry.backoff.ms": "200"}
-"""When all leave at once, soon nobody is left to take over; Kafka's 5 s are for machines that may come back."""
+TOGETHER: Final = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+"""No network is between them: who is silent for so long has ended."""
 PORT_LIMIT: Final = 65_535
 COPIES_LIMIT: Final = 3
 _OF_EACH: Final = (
@@ -48,23 +48,23 @@ def check_racks(racks: Sequence[str], brokers: int) -> None:
 
 
 def settings_of_each(
-    settings: BrokerSettings, brokers: int, *, host: str, socket: Path | None, racks: Sequence[str] = ()
+    settings: BrokerSettings, brokers: int, *, host: str, quorum: Quorum | None, racks: Sequence[str] = ()
 ) -> list[dict[str, str]]:
-    """The settings of every broker, as texts. `socket` is where the truth is kept; None with ZooKeeper. `racks` are
-    those of the brokers, one after the other, if they are not in one."""
+    """The settings of every broker, as texts. `quorum` has the controllers among them; there is none with ZooKeeper.
+    `racks` are those of the brokers, one after the other, if they are not in one."""
     common = {name: str(settings.written_value(name)) for name in settings.configured_names() if name not in _OF_EACH}
     common.setdefault("broker.rack", host)
-    if socket is not None:
-        common["ottla.metadata.socket"] = str(socket)
+    if quorum is not None:
         common = {**internal_copies(brokers), **TOGETHER, **common}
+        common |= common_settings(settings, quorum, settings.wanted_id or 0)
     step = port_step([each.port for each in settings.endpoints], brokers)
-    each = [{**common, **_own(settings, slot, step, has_zookeeper=socket is None)} for slot in range(brokers)]
+    each = [{**common, **_own(settings, slot, step, quorum)} for slot in range(brokers)]
     for one, rack in zip(each, racks, strict=False):
         one["broker.rack"] = rack
     return each
 
 
-def _own(settings: BrokerSettings, slot: int, step: int, *, has_zookeeper: bool) -> dict[str, str]:
+def _own(settings: BrokerSettings, slot: int, step: int, quorum: Quorum | None) -> dict[str, str]:
     own = {
         "log.dirs": ",".join(str(each) for each in directories_of(settings.data_directories, slot)),
         "listeners": _shifted(settings.endpoints, slot * step),
@@ -73,8 +73,10 @@ def _own(settings: BrokerSettings, slot: int, step: int, *, has_zookeeper: bool)
     }
     if "advertised.listeners" in settings.configured_names():
         own["advertised.listeners"] = _shifted(settings.advertised_endpoints, slot * step)
-    if (first := settings.wanted_id) is not None or not has_zookeeper:
-        own["broker.id"] = str((first or 0) + slot)
+    if quorum is not None:
+        own |= {"node.id": str((settings.wanted_id or 0) + slot), **own_settings(quorum, slot, own["listeners"])}
+    elif settings.wanted_id is not None:
+        own["broker.id"] = str(settings.wanted_id + slot)
     return own
 
 
@@ -86,6 +88,8 @@ def internal_copies(brokers: int) -> dict[str, str]:
         "offsets.topic.replication.factor": str(copies),
         "transaction.state.log.replication.factor": str(copies),
         "transaction.state.log.min.isr": str(in_sync),
+        "share.coordinator.state.topic.replication.factor": str(copies),
+        "share.coordinator.state.topic.min.isr": str(in_sync),
     }
 
 

@@ -21,13 +21,12 @@ def show_status(directory: Path, form: str) -> int:
     status = read_status(directory)
     if status is None:
         raise Failure(f"no brokers that were started with --brokers have their data in {directory}")
-    processes = [*status.brokers, *([] if status.keeper is None else [status.keeper])]
     output = Output(sys.stdout, form="json" if form == "json" else "text")
     if form == "json":
         output.value(asdict(status))
     else:
-        output.table(HEADINGS, [_row(each) for each in processes])
-    return OK if all(each.state == SERVING for each in processes) else FAILED
+        output.table(HEADINGS, [_row(each) for each in status.brokers])
+    return OK if all(each.state == SERVING for each in status.brokers) else FAILED
 
 
 def _row(each: ProcessStatus) -> tuple[str, str, str, str, str, str]:

@@ -1,8 +1,8 @@
 """From `ottla broker start --brokers N` to a supervisor: what is refused, what is made, what is printed.
 
 1. Everything is checked before a process is there: the settings of each broker, the data that is found, ports.
-2. What the processes must know (settings, a password with --secure) is in files of a new directory that only we can
-   open, not in arguments that everybody on the machine can read. It goes when the supervisor ends.
+2. What the processes must know (settings, passwords) is in files of a new directory that only we can open, not in
+   arguments that everybody on the machine can read. It goes when the supervisor ends.
 3. A metrics port that nobody asked for and that is taken is left out, with a warning, as with a single broker.
 """
 
@@ -21,10 +21,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.brokers.control import answering
-from ottla.cli.brokers.layout import TRUTH, refuse_other_data
+from ottla.cli.brokers.layout import refuse_other_data
 from ottla.cli.brokers.plan import settings_of_each
+from ottla.cli.brokers.quorum import (
+    MOST_VOTERS,
+    Quorum,
+    begin_cluster,
+    new_quorum,
+    refuse_own_roles,
+    unused_ports,
+)
 from ottla.cli.brokers.status import Status
-from ottla.cli.brokers.supervisor import BrokerPlace, KeeperPlace, Supervisor
+from ottla.cli.brokers.supervisor import BrokerPlace, Supervisor
 from ottla.cli.client_files import scram_login, write_secret
 from ottla.cli.commands.broker import http_places
 from ottla.cli.output import counted
@@ -43,29 +51,31 @@ log = logging.getLogger(__name__)
 def start_brokers(settings: BrokerSettings, brokers: int, secured: Secured | None, racks: Sequence[str] = ()) -> int:
     """Run them until they are stopped."""
     directories = settings.data_directories
+    refuse_own_roles(settings.configured_names())
     refuse_other_data(directories, brokers)
     first = directories[0].absolute()
     first.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="ottla-", dir=short_directory()) as name:
         place = Path(name)
-        keeper_socket = None if settings.zookeeper_connect else place / "metadata"
-        each = _each(settings, brokers, keeper_socket, racks)
-        names = [str(settings_of_one.get("broker.id", slot)) for slot, settings_of_one in enumerate(each)]
-        places = [BrokerPlace(name, place / f"broker.{slot}.properties", each[slot]) for slot, name in enumerate(names)]
-        keeper = None
-        if keeper_socket is not None:
-            keeper = KeeperPlace(_keeper_file(settings, secured, first / TRUTH, keeper_socket))
-        supervisor = Supervisor(places, keeper, first, SystemClock(), os.getpid())
+        quorum = None if settings.zookeeper_connect else new_quorum(first, brokers, unused_ports(MOST_VOTERS))
+        each = _each(settings, brokers, quorum, racks)
+        names = [one.get("node.id", one.get("broker.id", str(slot))) for slot, one in enumerate(each)]
+        users = _users_file(secured, place / "users.json")
+        places = [
+            BrokerPlace(name, place / f"broker.{slot}.properties", each[slot], users) for slot, name in enumerate(names)
+        ]
+        if quorum is not None:
+            begin_cluster(settings, quorum, [int(name) for name in names], first)
+        voters = 0 if quorum is None else len(quorum.ports)
+        supervisor = Supervisor(places, first, SystemClock(), os.getpid(), voters=voters)
         return asyncio.run(_run(supervisor, first, secured, place / "control"))
 
 
-def _each(
-    settings: BrokerSettings, brokers: int, keeper_socket: Path | None, racks: Sequence[str]
-) -> list[dict[str, str]]:
+def _each(settings: BrokerSettings, brokers: int, quorum: Quorum | None, racks: Sequence[str]) -> list[dict[str, str]]:
     """The settings of every broker, checked."""
     from ottla.broker.settings import BrokerSettings
 
-    each = settings_of_each(settings, brokers, host=socket.gethostname(), socket=keeper_socket, racks=racks)
+    each = settings_of_each(settings, brokers, host=socket.gethostname(), quorum=quorum, racks=racks)
     if "ottla.admin.listener" not in settings.configured_names():
         for one in each:
             one["ottla.admin.listener"] = _free_or_off(one["ottla.admin.listener"])
@@ -88,19 +98,11 @@ def _free_or_off(address: str) -> str:
     return address
 
 
-def _keeper_file(settings: BrokerSettings, secured: Secured | None, directory: Path, keeper_socket: Path) -> Path:
-    users = [] if secured is None else [[each.name, each.password, each.replace] for each in secured.users]
-    found = {
-        "directory": str(directory),
-        "socket": str(keeper_socket),
-        "cluster_id": settings.ottla_cluster_id,
-        "session_timeout_ms": settings.zookeeper_session_timeout_ms,
-        "log_level": settings.ottla_log_level,
-        "log_format": settings.ottla_log_format,
-        "users": users,
-    }
-    file = keeper_socket.with_name("keeper.json")
-    write_secret(file, json.dumps(found))
+def _users_file(secured: Secured | None, file: Path) -> Path | None:
+    """Who is there before anybody can log in; the controllers make them."""
+    if secured is None:
+        return None
+    write_secret(file, json.dumps([[each.name, each.password, each.replace] for each in secured.users]))
     return file
 
 
@@ -118,7 +120,7 @@ def with_broker_login(settings: BrokerSettings, secured: Secured) -> BrokerSetti
 def short_directory() -> str | None:
     """Where a socket's path is short enough; None is the usual place for temporary files."""
     usual = tempfile.gettempdir()
-    return None if len(os.fsencode(usual)) + len("/ottla-xxxxxxxx/metadata") <= SOCKET_LIMIT_BYTES else "/tmp"
+    return None if len(os.fsencode(usual)) + len("/ottla-xxxxxxxx/control") <= SOCKET_LIMIT_BYTES else "/tmp"
 
 
 # --- running ---------------------------------------------------------------------------------------------------------
@@ -146,7 +148,7 @@ def _stop_on_signals(stop: asyncio.Event, kill: Callable[[], None]) -> None:
             log.warning("%s again: ending at once", number.name)
             kill()
         else:
-            log.info("%s: stopping one broker after the other; once more ends at once", number.name)
+            log.info("%s: stopping the brokers; once more ends at once", number.name)
             stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):

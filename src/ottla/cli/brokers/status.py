@@ -25,7 +25,7 @@ STOPPED: Final = "stopped"
 
 @dataclass
 class ProcessStatus:
-    """One process: a broker, or the keeper of the truth."""
+    """One broker's process."""
 
     name: str
     state: str = STARTING
@@ -44,7 +44,6 @@ class Status:
     supervisor: int
     cluster_id: str = ""
     bootstrap_servers: str = ""
-    keeper: ProcessStatus | None = None
     brokers: list[ProcessStatus] = field(default_factory=list)
     control: str = ""  # the socket where the supervisor takes `broker stop` and `broker start` (control.py)
 
@@ -60,9 +59,8 @@ def read_status(directory: Path) -> Status | None:
         found: dict[str, Any] = json.loads((directory / FILE).read_text("utf-8"))
     except FileNotFoundError:
         return None
-    keeper = found.pop("keeper")
     brokers = [ProcessStatus(**each) for each in found.pop("brokers")]
-    status = Status(**found, keeper=None if keeper is None else ProcessStatus(**keeper), brokers=brokers)
+    status = Status(**found, brokers=brokers)
     return status if is_running(status.supervisor) else None
 
 

@@ -1,16 +1,16 @@
 """Starts the processes of one machine's brokers, starts again what ends, stops all of them in order.
 
-1. The keeper of the truth first, then all brokers together. Who cannot start at the first time ends everything: his
-   own words on stderr say why.
+1. All brokers start together: the controllers among them find each other. Who cannot start at the first time ends
+   everything: his own words on stderr say why.
 2. Later a process that ends, for whatever reason, is started again (restarts.py): others lead its partitions
-   meanwhile. While the keeper is away, brokers serve what they have and come back to it by themselves.
-3. A broker that is given up stays away, and the others go on. When no broker is left, or the keeper is given up, the
-   rest is stopped, and the exit code is 1.
-4. The stop is one broker after the other, the last one first: each hands its leaderships to those that are still there.
-   The keeper goes last. Who does not stop within STOP_LIMIT_S is killed; what he acknowledged is on the disk or with
-   others, as after a crash.
+   meanwhile.
+3. A broker that is given up stays away, and the others go on. When no broker is left the exit code is 1.
+4. The stop is one of all at once: controllers stay until every broker has handed over what it leads, and the last ones
+   have nobody to hand anything to. Who does not stop within STOP_LIMIT_S is killed; what he acknowledged is on the disk
+   or with others, as after a crash.
 5. A broker that `ottla broker stop` names stops in order and stays away until `ottla broker start` names it; the others
-   go on, and the restarts that it had are forgotten.
+   go on, and the restarts that it had are forgotten. Without a majority of the controllers nobody could go on for long,
+   so that is refused.
 6. A free port that a broker got (port 0) stays its own when it is started again: clients know nothing else.
 """
 
@@ -31,7 +31,6 @@ from ottla.cli.output import FAILED, OK, Failure
 from ottla.clock import Clock
 
 STOP_LIMIT_S: Final = 60.0
-KEEPER: Final = "ottla.cli.brokers.keeper"
 MEMBER: Final = "ottla.cli.brokers.member"
 HTTP_LISTENERS: Final = {"ottla.admin.listener": METRICS, "ottla.schema.registry.listener": "schema registry"}
 """Settings with an address for HTTP, and what is served there (broker/http/parts.py)."""
@@ -53,33 +52,16 @@ class Place:
     def what(self) -> str:
         return f"broker {self.status.name}"
 
-    def again(self) -> Sequence[str]:
-        """Arguments of a start after the first one."""
-        return ()
-
     def took(self, answer: dict[str, Any]) -> None:
         """It serves."""
-
-
-class KeeperPlace(Place):
-    """The keeper of the truth."""
-
-    def __init__(self, file: Path) -> None:
-        super().__init__("metadata", Child(KEEPER, [str(file)]))
-
-    @property
-    def what(self) -> str:
-        return "the keeper of the metadata"
-
-    def again(self) -> Sequence[str]:
-        return ("--again",)
 
 
 class BrokerPlace(Place):
     """One broker; its settings are in a file that only we can read."""
 
-    def __init__(self, name: str, file: Path, settings: dict[str, str]) -> None:
-        super().__init__(name, Child(MEMBER, [str(file), name]))
+    def __init__(self, name: str, file: Path, settings: dict[str, str], users: Path | None = None) -> None:
+        """`users` is a file with those whom a controller makes before anybody can log in."""
+        super().__init__(name, Child(MEMBER, [str(file), name, *([] if users is None else [str(users)])]))
         self._file = file
         self._settings = settings
         self._write()
@@ -116,22 +98,15 @@ class Supervisor:
     """See above. `directory` gets brokers.json."""
 
     def __init__(
-        self, brokers: Sequence[BrokerPlace], keeper: KeeperPlace | None, directory: Path, clock: Clock, pid: int
+        self, brokers: Sequence[BrokerPlace], directory: Path, clock: Clock, pid: int, *, voters: int = 0
     ) -> None:
+        """The first `voters` of the brokers are controllers, too; none of a cluster in ZooKeeper."""
         self.brokers = list(brokers)
-        self.keeper = keeper
-        self.status = Status(
-            supervisor=pid,
-            keeper=None if keeper is None else keeper.status,
-            brokers=[each.status for each in brokers],
-        )
+        self._voters = self.brokers[:voters]
+        self.status = Status(supervisor=pid, brokers=[each.status for each in brokers])
         self._directory = directory
         self._clock = clock
         self._over = asyncio.Event()  # nothing is left that could serve
-
-    @property
-    def _all(self) -> list[Place]:
-        return [*([] if self.keeper is None else [self.keeper]), *self.brokers]
 
     async def run(self, ready: Callable[[Status], None], stop: asyncio.Event) -> int:
         """Until `stop`, or until nothing is left; the exit code."""
@@ -139,7 +114,7 @@ class Supervisor:
             if not await self._while_not(stop, self._start()):
                 return OK if stop.is_set() else FAILED
             ready(self.status)
-            watches = [asyncio.ensure_future(self._watch(place)) for place in self._all]
+            watches = [asyncio.ensure_future(self._watch(place)) for place in self.brokers]
             await self._while_not(stop, self._over.wait())
             for watch in watches:
                 watch.cancel()
@@ -150,15 +125,13 @@ class Supervisor:
 
     def kill(self) -> None:
         """Everybody, at once."""
-        for place in self._all:
+        for place in self.brokers:
             place.child.kill()
 
     # --- starting ---
 
     async def _start(self) -> bool:
         """Whether everybody serves."""
-        if self.keeper is not None and not await self._start_one(self.keeper):
-            return False
         starts = [asyncio.ensure_future(self._start_one(place)) for place in self.brokers]
         try:
             for each in asyncio.as_completed(starts):
@@ -169,8 +142,8 @@ class Supervisor:
             for start in starts:
                 start.cancel()
 
-    async def _start_one(self, place: Place, *more: str) -> bool:
-        await place.child.start(*more)
+    async def _start_one(self, place: Place) -> bool:
+        await place.child.start()
         place.status.state, place.status.pid = STARTING, place.child.pid
         self._write_status()
         answer = await place.child.serving()
@@ -206,7 +179,7 @@ class Supervisor:
         place.status.state = GIVEN_UP
         self._write_status()
         log.error("%s ended again and again (%s) and is given up", place.what, _how(code))
-        if place is self.keeper or all(each.status.state == GIVEN_UP for each in self.brokers):
+        if all(each.status.state == GIVEN_UP for each in self.brokers):
             self._over.set()
 
     # --- one broker, by name ---
@@ -216,6 +189,7 @@ class Supervisor:
         place = self._named(name)
         if place.is_kept_stopped:
             return f"{place.what} was stopped before"
+        self._check_majority_without(place)
         place.is_kept_stopped = True
         place.resumed.clear()
         in_order = await place.child.stop(STOP_LIMIT_S)
@@ -234,6 +208,16 @@ class Supervisor:
         place.resumed.set()
         return f"{place.what} is being started; `ottla broker status` shows when it serves"
 
+    def _check_majority_without(self, place: BrokerPlace) -> None:
+        staying = [each for each in self._voters if each is not place and not each.is_kept_stopped]
+        if place in self._voters and 2 * len(staying) <= len(self._voters):
+            others = ", ".join(each.status.name for each in self.brokers if each not in self._voters)
+            advice = f"Stop one of {others} instead" if others else "Stop all of them, or start it with more brokers"
+            raise Failure(
+                f"{place.what} is a controller, and without it there is no majority of them: nobody could take over "
+                f"what it leads. {advice}."
+            )
+
     def _named(self, name: str) -> BrokerPlace:
         for place in self.brokers:
             if name in (place.status.name, str(place.status.broker_id)) and place.status.state != GIVEN_UP:
@@ -249,14 +233,15 @@ class Supervisor:
             await place.resumed.wait()
             place.restarts = Restarts()
             place.status.restarts = 0
-        if await self._start_one(place, *place.again()):
+        if await self._start_one(place):
             log.info("%s serves again", place.what)
 
     # --- stopping ---
 
     async def _stop(self) -> None:
-        for place in [*reversed(self.brokers), *([] if self.keeper is None else [self.keeper])]:
-            if not await place.child.stop(STOP_LIMIT_S):
+        stops = [place.child.stop(STOP_LIMIT_S) for place in self.brokers]
+        for place, in_order in zip(self.brokers, await asyncio.gather(*stops), strict=True):
+            if not in_order:
                 log.error("%s did not stop within %g s and was killed", place.what, STOP_LIMIT_S)
         (self._directory / FILE).unlink(missing_ok=True)
 

@@ -1,4 +1,5 @@
-"""The store of the process that keeps the truth for several brokers of one machine: a log of changes.
+"""The log of changes in which earlier versions kept the truth of several brokers of one machine; read once, when these
+brokers get their quorum (cli/brokers/quorum.py).
 
 The folder `__cluster_metadata-1` in its directory has these files (bytes: docs/formats.md, "the log of --brokers N"):
 

@@ -1,13 +1,14 @@
-"""The processes of a real cluster: a keeper of the truth and brokers, each behind two proxies; killed, paused, started.
+"""The processes of a real cluster: a controller and brokers, each behind two proxies; killed, paused, started.
 
     processes = Processes(directory, proxies, settings)
     await processes.start()
     await processes.kill(1)
     await processes.start_broker(1)
 
-1. Brokers are those of `ottla broker start --brokers N` (cli/brokers): the same processes, without the supervisor that
-   would start them again by itself. Each listens on ports that were free when the test began, and advertises those of
-   its proxies; its proxies let callers in as soon as it starts, because brokers reach each other by them to be ready.
+1. Nodes run as those of `ottla broker start --brokers N` (cli/brokers), without the supervisor that would start them
+   again by itself; the controller is a process of its own, which no fault hits. Each broker listens on ports that were
+   free when the test began, and advertises those of its proxies; its proxies let callers in as soon as it starts,
+   because brokers reach each other by them to be ready.
 2. Faults may overlap: a broker is started again when the last fault that keeps it down has ended, and goes on when the
    last pause has.
 3. A process that ends without a fault is a failure with the end of its log (`check`).
@@ -17,7 +18,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,20 +25,25 @@ from pathlib import Path
 from typing import Final
 
 from ottla.cli.brokers.child import Child
-from ottla.cli.brokers.layout import TRUTH, directories_of
+from ottla.cli.brokers.layout import directories_of
 from ottla.cli.brokers.plan import internal_copies
-from ottla.cli.brokers.supervisor import KEEPER, MEMBER
+from ottla.cli.brokers.quorum import format_directories
+from ottla.cli.brokers.supervisor import MEMBER
 from ottla.cli.client_files import properties_text, write_secret
 from ottla.cli.lab_cluster import free_ports
 from ottla.simulation.real.proxy import HOST, Proxy
+from ottla.storage.files import DiskFiles
 
 START_LIMIT_S: Final = 120.0
 STOP_LIMIT_S: Final = 20.0
-SESSION_MS: Final = 3_000.0
+CONTROLLER_ID: Final = 1_000
 LOG_TAIL_BYTES: Final = 2_000
 LISTENERS: Final = ("CLIENTS", "BROKERS")
 SETTINGS: Final[Mapping[str, object]] = {
-    "listener.security.protocol.map": ",".join(f"{each}:PLAINTEXT" for each in LISTENERS),
+    "listener.security.protocol.map": ",".join(f"{each}:PLAINTEXT" for each in (*LISTENERS, "CONTROLLER")),
+    "controller.listener.names": "CONTROLLER",
+    "broker.session.timeout.ms": 3_000,
+    "broker.heartbeat.interval.ms": 500,
     "inter.broker.listener.name": "BROKERS",
     "ottla.admin.listener": "",
     "auto.create.topics.enable": "true",
@@ -46,12 +51,11 @@ SETTINGS: Final[Mapping[str, object]] = {
     "group.initial.rebalance.delay.ms": 0,
     "offsets.topic.num.partitions": 3,
     "transaction.state.log.num.partitions": 3,
-    "controlled.shutdown.retry.backoff.ms": 200,
 }
 
 
 class ProcessFailed(RuntimeError):
-    """A broker or the keeper ended without a fault; says which, and what it said last."""
+    """A broker or the controller ended without a fault; says which, and what it said last."""
 
 
 class Processes:
@@ -63,11 +67,12 @@ class Processes:
         self._directory = directory
         self._proxies = proxies
         self._settings = {**SETTINGS, **_copies(len(proxies)), **(settings or {})}
-        ports = iter(free_ports(len(proxies) * len(LISTENERS)))
+        ports = iter(free_ports(len(proxies) * len(LISTENERS) + 1))
+        self._controller_port = next(ports)
         self._ports = [[next(ports) for _ in LISTENERS] for _ in proxies]
         self._downs: Counter[int] = Counter()
         self._pauses: Counter[int] = Counter()
-        self._keeper = self._child(KEEPER, "keeper", str(directory / "keeper.json"))
+        self._controller = self._child(MEMBER, "controller", str(directory / "controller.properties"), "controller")
         self._brokers = [
             self._child(MEMBER, f"broker-{each}", str(directory / f"broker-{each}.properties"), str(each))
             for each in range(len(proxies))
@@ -80,15 +85,20 @@ class Processes:
     # --- coming and going ---
 
     async def start(self) -> None:
-        write_secret(self._directory / "keeper.json", json.dumps(self._keeper_facts()))
+        homes = {number: directories_of([self._directory], number)[0] for number in range(len(self._brokers))}
+        homes[CONTROLLER_ID] = self._directory / "controller"
+        format_directories(DiskFiles(), list(homes.items()))
+        self._write("controller", self._settings_of_controller(homes[CONTROLLER_ID]))
         for number in range(len(self._brokers)):
-            text = properties_text(self._settings_of(number), "made by a test")
-            write_secret(self._directory / f"broker-{number}.properties", text)
-        await self._serving(self._keeper, "keeper")
+            self._write(f"broker-{number}", self._settings_of(number))
+        await self._serving(self._controller, "controller")
         await asyncio.gather(*(self._begin(number) for number in range(len(self._brokers))))
 
+    def _write(self, name: str, settings: Mapping[str, str]) -> None:
+        write_secret(self._directory / f"{name}.properties", properties_text(settings, "made by a test"))
+
     async def stop(self) -> None:
-        for child in (*self._brokers, self._keeper):
+        for child in (*self._brokers, self._controller):
             if child.is_running:
                 child.kill()
                 await child.ended()
@@ -133,8 +143,8 @@ class Processes:
 
     def check(self) -> None:
         """Raises when somebody ended whom no fault had ended."""
-        if not self._keeper.is_running:
-            raise ProcessFailed(f"the keeper of the truth ended:\n{self._said('keeper')}")
+        if not self._controller.is_running:
+            raise ProcessFailed(f"the controller ended:\n{self._said('controller')}")
         for number, child in enumerate(self._brokers):
             if not child.is_running and not self._downs[number] and not self._moves[number].locked():
                 raise ProcessFailed(f"broker {number} ended without a fault:\n{self._said(f'broker-{number}')}")
@@ -164,27 +174,31 @@ class Processes:
         except OSError:
             return "nothing"
 
-    def _keeper_facts(self) -> dict[str, object]:
-        return {
-            "directory": str(self._directory / TRUTH),
-            "socket": str(self._directory / "metadata"),
-            "cluster_id": None,
-            "session_timeout_ms": SESSION_MS,
-            "log_level": "WARNING",
-            "log_format": "text",
-            "users": [],
+    def _settings_of_controller(self, home: Path) -> dict[str, str]:
+        own = {
+            **self._of_everybody(CONTROLLER_ID, home),
+            "process.roles": "controller",
+            "listeners": f"CONTROLLER://{HOST}:{self._controller_port}",
         }
+        common = {name: value for name, value in self._settings.items() if name != "inter.broker.listener.name"}
+        return {name: str(value) for name, value in {**common, **own}.items()}
 
     def _settings_of(self, number: int) -> dict[str, str]:
         own = {
-            "broker.id": number,
-            "log.dirs": directories_of([self._directory], number)[0],
-            "ottla.metadata.socket": self._directory / "metadata",
-            "ottla.log.level": "WARNING",
+            **self._of_everybody(number, directories_of([self._directory], number)[0]),
+            "process.roles": "broker",
             "listeners": _endpoints(self._ports[number]),
             "advertised.listeners": _endpoints([proxy.port for proxy in self._proxies[number]]),
         }
         return {name: str(value) for name, value in {**self._settings, **own}.items()}
+
+    def _of_everybody(self, node_id: int, home: Path) -> dict[str, object]:
+        return {
+            "node.id": node_id,
+            "log.dirs": home,
+            "controller.quorum.voters": f"{CONTROLLER_ID}@{HOST}:{self._controller_port}",
+            "ottla.log.level": "WARNING",
+        }
 
 
 def _endpoints(ports: Iterable[int]) -> str:

@@ -21,7 +21,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import ConfigResource, Partition, ResourceType, Topic
 from ottla.cluster.store.frames import DamagedLog, frame, read_frames
 from ottla.cluster.store.interface import StoreFailed
-from ottla.cluster.store.served.kept_log import CLOSED, FOLDER, LOG, SNAPSHOT, KeeperStore, found_cluster_id
+from ottla.cluster.store.kept_log import CLOSED, FOLDER, LOG, SNAPSHOT, KeeperStore, found_cluster_id
 from ottla.cluster.written import changes_for, write_change
 from ottla.errors import DiskFull, KafkaStorageError, OttlaError
 from ottla.storage.directory.checkpoints import ForeignDirectory

@@ -66,7 +66,9 @@ from ottla.values import TopicPartition, random_uuid
 log = logging.getLogger(__name__)
 
 REGISTER_AGAIN_MS: Final = 500.0
-STOPPING_STEP_MS: Final = 100.0
+STOPPING_STEP_MS: Final = 50.0
+SURE_AFTER_MS: Final = 300.0
+"""Nodes that are stopped together hear of it one after the other; what they tell each other takes a moment."""
 RESIGN_LIMIT_MS: Final = 5_000.0
 """So long a node that stops waits for another one to lead, as Kafka's does."""
 
@@ -169,9 +171,13 @@ class ControllerNode:
         a successor that nobody needs."""
         if hasattr(self, "following"):
             loop, clock = self.following.quorum, self._world.clock
-            end_ms = clock.monotonic_ms() + RESIGN_LIMIT_MS
-            while self._brokers(is_stopping=True) and (left_ms := end_ms - clock.monotonic_ms()) > 0:
-                await loop.changed(min(left_ms, STOPPING_STEP_MS))
+            now_ms = clock.monotonic_ms()
+            sure_ms, end_ms = now_ms + SURE_AFTER_MS, now_ms + RESIGN_LIMIT_MS
+            while clock.monotonic_ms() < (end_ms if self._brokers(is_stopping=True) else sure_ms):
+                if not self._brokers(is_stopping=True) and not self._brokers(is_stopping=False):
+                    break
+                await loop.changed(STOPPING_STEP_MS)
+            await clock.sleep(STOPPING_STEP_MS)  # the last ones are still being answered
             await loop.resign(RESIGN_LIMIT_MS if self._brokers(is_stopping=False) else 0)
         await self.abandon()
 

@@ -1,8 +1,8 @@
 """DescribeQuorum: who decides in this cluster, how far that is, and who follows; as far as it can be said truly.
 
     leader       the controller, with the epoch in which it leads
-    voters       the controller alone: its quorum is of one, or the truth is kept by ZooKeeper or a process of this
-                 machine, and nobody else has a say
+    voters       the controller alone: its quorum is of one, or the truth is kept by ZooKeeper, and nobody else has a
+                 say
     observers    all other brokers. How far they are is known to nobody but themselves, so it is -1, as Kafka says it of
                  replicas it has not heard of
     offsets      where the metadata log ends; without one, the number of changes since the beginning
