@@ -42,9 +42,13 @@ PAGES = {
     "console": ("docs/console.md",),
     "yaml": ("docs/operating.md",),
     "spark": ("docs/pipelines.md", "docs/pipelines-in-production.md", "docs/jobs.md", "docs/spark.md"),
-    "spark,registry": ("docs/tutorials/schemas.md",),
+    "registry,console,spark": ("docs/tutorials/schemas.md",),
 }
-BESIDE = {"arrow": ("pandas", "polars")}
+BESIDE = {
+    "arrow": ("pandas", "polars"),
+    "spark": ("polars",),
+    "registry,console,spark": ("confluent-kafka[avro,schemaregistry]",),
+}
 """What the pages tell people to install besides, by name; and whoever writes tests has pytest."""
 
 
