@@ -100,7 +100,7 @@ def refuse_foreign_logs(files: Files, directories: Sequence[Path], metadata: Pat
 def first_changes(files: Files, directory: Path, settings: BrokerSettings) -> list[Change]:
     """What a new cluster begins with: what `kafka-storage format` wrote down, or the newest features."""
     changes = None
-    if files.exists(directory / "bootstrap.checkpoint") and not has_quorum_log(files, directory):
+    if files.exists(directory / "bootstrap.checkpoint"):
         from ottla.cluster.raft.format import first_changes as formatted  # most directories are formatted by nobody
 
         changes = formatted(files, directory)
