@@ -1,8 +1,9 @@
 """Reads what nobody reads: every batch of every log, again and again, slowly, to find rot while another copy is sound.
 
 1. A pass goes through the logs of a directory by name, segment by segment, CRC by CRC, also the part of the segment
-   that grows. It reads at most ottla.verify.max.bytes.per.second, on a worker; the next one begins
-   ottla.verify.interval.ms after the last one began.
+   that grows. It reads at most ottla.verify.max.bytes.per.second, on a worker, and a look at a segment counts as
+   LOOK_BYTES at least: ten thousand small ones are not read in one go. The next pass begins ottla.verify.interval.ms
+   after the last one began.
 2. How far a pass is lies in the directory (`ottla-verification.json`), so that a restart goes on and does not begin.
    It is written when a log is done, at most every SAVE_MS: a lost position costs reading again.
 3. What is damaged is reported (replication/corruption.py), and repaired there if another replica is in sync, or as soon
@@ -36,6 +37,8 @@ log = logging.getLogger(__name__)
 SAVE_MS: Final = 10_000
 LOOK_MS: Final = 10_000
 DAMAGED_LIMIT: Final = 1_000
+LOOK_BYTES: Final = 64 * 1024
+"""What a segment costs at least: a file that is opened, and a turn of a worker."""
 
 OffLoop = Callable[[Callable[[], None]], Awaitable[None]]
 
@@ -153,7 +156,7 @@ class Verification:
         self._throttle.bytes_per_second = self._broker.settings.ottla_verify_max_bytes_per_second
         async for size_bytes in verify_segment(partition.log, segment, self._off_loop, compacted_up_to):
             self._broker.counts.verified_bytes += size_bytes
-            await self._clock.sleep(self._throttle.spend(size_bytes, self._clock.now_ms()))
+            await self._clock.sleep(self._throttle.spend(max(size_bytes, LOOK_BYTES), self._clock.now_ms()))
         if partition.log.segments.get(segment.base_offset) is segment:
             self._report(partition, segment)
 
