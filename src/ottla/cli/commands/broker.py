@@ -453,7 +453,8 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
 def ready_line(info: ServerInfo, settings: BrokerSettings) -> str:
     data = ", ".join(str(each) for each in settings.data_directories)
     places = [f"data: {data}", f"cluster id {info.cluster_id}", *http_places(http_urls(info))]
-    return f"ottla: broker {info.broker_id} is ready at {info.bootstrap_servers} ({', '.join(places)})"
+    what = "controller" if settings.is_only_controller else "broker"
+    return f"ottla: {what} {info.broker_id} is ready at {info.bootstrap_servers} ({', '.join(places)})"
 
 
 def first_words(servers: str) -> str:
