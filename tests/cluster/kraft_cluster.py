@@ -1,11 +1,12 @@
-"""A cluster of Apache Kafka 4.3's controllers, with brokers of Ottla and of Apache Kafka, as processes on this machine.
+"""A cluster of controllers and brokers of Ottla and of Apache Kafka 4.3, as processes on this machine.
 
     with KRaftCluster(directory, {11: OTTLA, 12: KAFKA}, jars=find_jars("4.3"), controllers=3) as cluster:
         cluster.signal(11, signal.SIGKILL)
         cluster.start_node(11)
 
-1. A node is a number, ports, directories and a properties file that is the same whoever runs there: Ottla's brokers are
-   started with the file that Apache's would be. `sides` says whose broker lives in a place when it is started next.
+1. A node is a number, ports, directories and a properties file that is the same whoever runs there: Ottla's nodes are
+   started with the file that Apache's would be. `sides` says whose process lives in a place when it is started next;
+   controllers are Apache's unless it says otherwise.
 2. Directories are formatted with our kafka-storage, the controllers' as the first voters of a dynamic quorum.
 3. What processes of a place said before is kept beside their log. What is asked of such a cluster is judging.py's.
 """
@@ -87,19 +88,21 @@ class KRaftCluster(Judging):
         *,
         jars: Path,
         controllers: int = 1,
+        voters: Mapping[int, str] | None = None,
         settings: Mapping[str, object] | None = None,
         disks: int = 1,
         release: str = "",
     ) -> None:
-        """`disks` is how many log directories a broker has; `settings` are for all nodes. `release` is whose features
-        the cluster begins with; the newest ones otherwise."""
+        """`voters` are the sides of the controllers, instead of so many of Apache's. `disks` is how many log
+        directories a broker has; `settings` are for all nodes. `release` is whose features the cluster begins with; the
+        newest ones otherwise."""
         self.jars = jars
-        self.sides = dict(sides)
+        voters = dict.fromkeys(range(1, controllers + 1), KAFKA) if voters is None else voters
+        self.sides = {**voters, **sides}
         self.said_by: dict[Path, str] = {}
-        ports = iter(free_ports(controllers + len(sides)))
+        ports = iter(free_ports(len(voters) + len(sides)))
         self.controllers = {
-            number: Node(number, directory / f"controller-{number}", next(ports), "controller")
-            for number in range(1, controllers + 1)
+            number: Node(number, directory / f"controller-{number}", next(ports), "controller") for number in voters
         }
         self.brokers = {number: Node(number, directory / f"broker-{number}", next(ports), "broker") for number in sides}
         self.nodes = {**self.controllers, **self.brokers}

@@ -1,0 +1,129 @@
+"""Quorums of Apache Kafka 4.3.1 and Ottla: two of theirs and one of ours, one and two, and three of ours.
+
+Leaders of the metadata log are stopped, killed and paused under load. Nothing that was acknowledged is lost, nobody is
+stuck, and the logs of all voters are the same bytes. Needs Java and Kafka's jars; `make test-long` runs it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+from tests.cluster.judging import KAFKA, OTTLA
+from tests.cluster.kraft_cluster import KRaftCluster
+from tests.cluster.test_kraft_broker import eventually
+from tests.conformance.java_programs import JavaPrograms, jars_or_skip
+from tests.patience import HANG_S
+
+import ottla
+from ottla.errors import OttlaError
+from ottla.testing.promises import NumberedLoad, read_numbers
+
+PARTITIONS: Final = 4
+CHANGES: Final = 12
+OURS, APACHES = 11, 12
+HITS: Final = (signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP)
+QUORUMS: Final = {
+    "two of Apache's and one of ours": {1: KAFKA, 2: OTTLA, 3: KAFKA},
+    "one of Apache's and two of ours": {1: OTTLA, 2: KAFKA, 3: OTTLA},
+    "three of ours": {1: OTTLA, 2: OTTLA, 3: OTTLA},
+}
+
+
+@contextlib.contextmanager
+def running(directory: Path, voters: Mapping[int, str], brokers: Mapping[int, str]) -> Iterator[KRaftCluster]:
+    cluster = KRaftCluster(directory, brokers, voters=voters, jars=jars_or_skip("4.3"))
+    with cluster:
+        yield cluster
+    assert cluster.faults() == []
+
+
+def leader_and_epoch(cluster: KRaftCluster) -> tuple[int, int]:
+    """Of the metadata log, as a broker tells it."""
+    with contextlib.suppress(OttlaError), ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        found = admin.describe_metadata_quorum(timeout=10)
+        return found.leader, found.leader_epoch
+    return -1, -1
+
+
+def wait_for_leader(cluster: KRaftCluster, wanted: Callable[[int, int], bool]) -> tuple[int, int]:
+    end = time.monotonic() + HANG_S
+    while not wanted(*(found := leader_and_epoch(cluster))):
+        assert time.monotonic() < end, f"node {found[0]} leads in epoch {found[1]}, and no other"
+        time.sleep(0.2)
+    return found
+
+
+def metadata_bytes(cluster: KRaftCluster, number: int) -> bytes:
+    files = sorted((cluster.data(number)[0] / "__cluster_metadata-0").glob("*.log"))
+    return b"".join(each.read_bytes() for each in files)
+
+
+def have_the_same_log(cluster: KRaftCluster) -> bool:
+    """Whether all voters have the same bytes, as far as each of them has any."""
+    logs = [metadata_bytes(cluster, number) for number in cluster.controllers]
+    shortest = min(map(len, logs))
+    return shortest > 0 and len({each[:shortest] for each in logs}) == 1 and max(map(len, logs)) - shortest < 4_096
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("voters", QUORUMS.values(), ids=QUORUMS.keys())
+def test_leaders_of_the_metadata_log_are_lost_under_load(tmp_path: Path, voters: Mapping[int, str]) -> None:
+    with running(tmp_path, voters, {OURS: OTTLA, APACHES: KAFKA}) as cluster:
+        cluster.create_topic("clicks", PARTITIONS, 2)
+        cluster.wait_for_copies("clicks")
+        led_by: set[int] = set()
+        with NumberedLoad(
+            cluster.bootstrap_servers, "clicks", PARTITIONS, pause_s=0.01, request_timeout_ms=8_000
+        ) as load:
+            leader, epoch = wait_for_leader(cluster, lambda leader, epoch: leader > 0)
+            for change, hit in zip(range(CHANGES), itertools.cycle(HITS), strict=False):
+                cluster.signal(leader, hit)
+                gone, before = leader, epoch
+                leader, epoch = wait_for_leader(
+                    cluster, lambda found, at, gone=gone, before=before: at > before and found not in (-1, gone)
+                )
+                led_by.add(leader)
+                cluster.create_topic(f"made-{change}", 2, 2)
+                load.wait_for(50, HANG_S)
+                if hit is signal.SIGSTOP:
+                    cluster.signal(gone, signal.SIGCONT)
+                else:
+                    cluster.start_node(gone)
+            load.end()
+        assert not load.failures
+        load.check(read_numbers(cluster.bootstrap_servers, "clicks", PARTITIONS))
+        eventually(lambda: have_the_same_log(cluster), "the logs of the voters differ")
+        assert {cluster.sides[each] for each in led_by} == set(voters.values()), "nobody of a side has led"
+        cluster.wait_for_copies("clicks")
+        cluster.check_copies("clicks")
+
+
+@pytest.mark.long
+def test_every_admin_tool_of_apache_works_with_our_controller(tmp_path: Path) -> None:
+    with running(tmp_path, {1: OTTLA}, {OURS: OTTLA, APACHES: KAFKA}) as cluster:
+        cluster.create_topic("t1", 2, 2)
+        tools = JavaPrograms(cluster.jars, tmp_path, cluster.brokers[APACHES].address)
+        at_controller = ("--bootstrap-controller", cluster.bootstrap_controllers)
+        said = cluster.tool("MetadataQuorumCommand", *at_controller, "describe", "--status")
+        assert "LeaderId:               1" in said, said
+        assert '"id": 1' in said
+        said = cluster.tool("MetadataQuorumCommand", *at_controller, "describe", "--replication")
+        assert "Leader" in said
+        assert "Observer" in said
+        said = cluster.tool("FeatureCommand", *at_controller, "describe")
+        assert "metadata.version" in said
+        configs = "kafka.admin.ConfigCommand"
+        about = ("--entity-type", "brokers", "--entity-name", str(APACHES))
+        tools.tool(configs, "--alter", *about, "--add-config", "log.cleaner.threads=2")
+        assert "log.cleaner.threads=2" in tools.tool(configs, "--describe", *about)
+        tools.tool("TopicCommand", "--alter", "--topic", "t1", "--partitions", "4")
+        assert tools.tool("TopicCommand", "--describe", "--topic", "t1").count("Leader: ") == 4
+        said = cluster.tool("ClusterTool", "list-endpoints", *at_controller)
+        assert cluster.controllers[1].address.rpartition(":")[2] in said, said
