@@ -121,8 +121,8 @@ def test_every_admin_tool_of_apache_works_with_our_controller(tmp_path: Path) ->
         assert "metadata.version" in said
         configs = "kafka.admin.ConfigCommand"
         about = ("--entity-type", "brokers", "--entity-name", str(APACHES))
-        tools.tool(configs, "--alter", *about, "--add-config", "log.cleaner.threads=2")
-        assert "log.cleaner.threads=2" in tools.tool(configs, "--describe", *about)
+        tools.tool(configs, "--alter", *about, "--add-config", "max.connections=777")
+        assert "max.connections=777" in tools.tool(configs, "--describe", *about)
         tools.tool("TopicCommand", "--alter", "--topic", "t1", "--partitions", "4")
         assert tools.tool("TopicCommand", "--describe", "--topic", "t1").count("Leader: ") == 4
         said = cluster.tool("ClusterTool", "list-endpoints", *at_controller)
