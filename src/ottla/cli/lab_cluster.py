@@ -1,14 +1,15 @@
-"""A cluster of processes on this machine: one ZooKeeper and some brokers, for learning, tests and measurements.
+"""A cluster of processes on this machine: some brokers, for learning, tests and measurements.
 
     with LabCluster(directory, brokers=3) as lab:
         AnyClient(bootstrap_servers=lab.bootstrap_servers)
         lab.signal(0, signal.SIGKILL)
 
-1. Every broker is `ottla broker start --zookeeper ...` in a process of its own, with its own folder below the directory
-   (data, and broker.log with what it said). It keeps its port when it is started again.
+1. Every broker is `ottla broker start` in a process of its own, with its own folder below the directory (data, and
+   broker.log with what it said). It keeps its port when it is started again. The first three are controllers, too
+   (brokers/quorum.py); with `zookeeper` they are members of a cluster there instead.
 2. `start` returns when everybody serves; a broker that does not come up is an error with the end of its log.
-3. `stop` lets the brokers leave in order, all at once, then ends ZooKeeper; who does not go within STOP_LIMIT_S is
-   killed. Nothing is left running.
+3. `stop` lets the brokers leave in order, all at once, and then ends a ZooKeeper; who does not go within STOP_LIMIT_S
+   is killed. Nothing is left running.
 """
 
 from __future__ import annotations
@@ -23,12 +24,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from ottla.cli.brokers.plan import TOGETHER
+from ottla.cli.brokers.quorum import (
+    MOST_VOTERS,
+    Quorum,
+    common_settings,
+    format_directories,
+    new_quorum,
+    own_settings,
+    unused_ports,
+)
+from ottla.cli.client_files import properties_text, write_secret
 from ottla.cluster.store.zookeeper.server import ZooKeeperServer, tail
+from ottla.storage.files import DiskFiles
 
 START_LIMIT_S: Final = 120.0
 STOP_LIMIT_S: Final = 20.0
 LOOK_EVERY_S: Final = 0.05
 READY: Final = b" is ready at "
+LEAVING_TOGETHER: Final = {"controlled.shutdown.retry.backoff.ms": 200}
+"""Soon nobody is left to take over."""
 
 
 class LabFailed(RuntimeError):
@@ -78,12 +93,20 @@ class LabCluster:
             "default.replication.factor": copies,
             "min.insync.replicas": min(copies, 2),
             "ottla.admin.listener": "",
-            "controlled.shutdown.retry.backoff.ms": 200,  # all leave together: soon nobody is left to take over
+            **({} if zookeeper is None else LEAVING_TOGETHER),
             **(settings or {}),
         }
         chosen = list(ports) or free_ports(brokers)
-        self.zookeeper = zookeeper or ZooKeeperServer(directory / "zookeeper", durable=True)
+        self._directory = directory
+        self._zookeeper = zookeeper
+        self._quorum: Quorum | None = None
         self.brokers = [LabBroker(each, directory / f"broker-{each}", chosen[each]) for each in range(brokers)]
+
+    @property
+    def zookeeper(self) -> ZooKeeperServer:
+        """Of a cluster that has one."""
+        assert self._zookeeper is not None, "these brokers are a quorum"
+        return self._zookeeper
 
     @property
     def bootstrap_servers(self) -> str:
@@ -103,11 +126,19 @@ class LabCluster:
         self.stop()
 
     def start(self) -> None:
-        self.zookeeper.start()
+        if self._zookeeper is not None:
+            self._zookeeper.start()
+        else:
+            self._begin_quorum()
         for broker in self.brokers:
             self.begin(broker.number)
         for broker in self.brokers:
             self.wait_for(broker.number)
+
+    def _begin_quorum(self) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._quorum = new_quorum(self._directory, len(self.brokers), unused_ports(MOST_VOTERS))
+        format_directories(DiskFiles(), [(each.number, each.directory / "data") for each in self.brokers])
 
     def begin(self, number: int) -> None:
         """Start a broker without waiting for it."""
@@ -121,10 +152,28 @@ class LabCluster:
 
     def command(self, broker: LabBroker) -> list[str]:
         """How a broker is started."""
+        if self._quorum is not None:
+            return self._command_of_quorum(broker, self._quorum)
         settings = {**self._settings, "broker.id": broker.number}
         pairs = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
         command = [sys.executable, "-m", "ottla", "broker", "start", "--zookeeper", self.zookeeper.connect]
         return [*command, "--listen", broker.address, "--data", str(broker.directory / "data"), *pairs]
+
+    def _command_of_quorum(self, broker: LabBroker, quorum: Quorum) -> list[str]:
+        from ottla.broker.settings import BrokerSettings
+
+        common = {name: str(value) for name, value in self._settings.items()}
+        settings = {
+            **TOGETHER,
+            **common,
+            **common_settings(BrokerSettings(common), quorum, 0),
+            **own_settings(quorum, broker.number, f"PLAINTEXT://{broker.address}"),
+            "node.id": str(broker.number),
+            "log.dirs": str(broker.directory / "data"),
+        }
+        file = broker.directory / "broker.properties"  # a password is in it, which is nobody's on the command line
+        write_secret(file, properties_text(settings, "made for a lab"), replace=True)
+        return [sys.executable, "-m", "ottla", "broker", "start", "--config", str(file)]
 
     def wait_for(self, number: int) -> None:
         """Until a broker serves."""
@@ -160,7 +209,8 @@ class LabCluster:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        self.zookeeper.stop()
+        if self._zookeeper is not None:
+            self._zookeeper.stop()
 
 
 def free_ports(count: int) -> list[int]:

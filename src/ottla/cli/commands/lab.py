@@ -1,4 +1,4 @@
-"""`ottla lab start`: a ZooKeeper and three brokers on this machine by one command, to learn and to try things.
+"""`ottla lab start`: three brokers on this machine by one command, to learn and to try things.
 
 1. Everything is a process of its own, so that one can be taken away (its number is printed) and the others watched.
 2. Data stays in the directory: the next start finds the topics of the last one.
@@ -11,9 +11,12 @@ import argparse
 import signal
 import threading
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ottla.cli.output import OK, Failure
+
+if TYPE_CHECKING:
+    from ottla.cluster.store.zookeeper.server import ZooKeeperServer
 
 DEFAULT_DATA: Final = "lab-data"
 DEFAULT_PORT: Final = 9092
@@ -34,7 +37,7 @@ def add_verbs(verbs: Verbs) -> None:
     start = verbs.add_parser(
         "start",
         help="start a cluster",
-        description="Start a ZooKeeper and some brokers for learning, and serve until SIGTERM or Ctrl-C.",
+        description="Start some brokers for learning, and serve until SIGTERM or Ctrl-C.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -67,7 +70,10 @@ def run_start(options: argparse.Namespace) -> int:
     if not 0 <= options.port <= 65_535 - options.brokers:
         raise Failure(f"{options.port} is no port")
     ports = [options.port + number for number in range(options.brokers)] if options.port else []
-    lab = LabCluster(options.data.absolute(), brokers=options.brokers, settings=_pairs(options.set), ports=ports)
+    data = options.data.absolute()
+    lab = LabCluster(
+        data, brokers=options.brokers, settings=_pairs(options.set), ports=ports, zookeeper=_zookeeper_of(data)
+    )
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -82,8 +88,15 @@ def run_start(options: argparse.Namespace) -> int:
     return OK
 
 
+def _zookeeper_of(data: Path) -> ZooKeeperServer | None:
+    """Labs of earlier versions had one, and go on with it."""
+    from ottla.cluster.store.zookeeper.server import ZooKeeperServer
+
+    directory = data / "zookeeper"
+    return ZooKeeperServer(directory, durable=True) if directory.is_dir() else None
+
+
 def _print_addresses(lab: Any) -> None:
-    print(f"ZooKeeper: {lab.zookeeper.connect}")
     for broker in lab.brokers:
         assert broker.process is not None, "the lab has started"
         print(f"broker {broker.number}:  {broker.address}  (process {broker.process.pid}, log {broker.log})")
