@@ -5,9 +5,11 @@
     await cluster.ready()
     cluster.kill(0); cluster.restart(0)
 
-    SimulatedCluster(loop, Random(7), brokers=3, controllers=3)         # their truth is a metadata log
+    SimulatedCluster(loop, Random(7), brokers=3, controllers=3)                  # their truth is a metadata log
+    SimulatedCluster(loop, Random(7), brokers=3, controllers=3, combined=True)   # and they keep it themselves
 
-1. A broker is `ottla.broker.server.Server` with the doors of its machine; nothing of it is replaced.
+1. A broker is `ottla.broker.server.Server` with the doors of its machine; nothing of it is replaced. A controller is
+   one, too (controllers.py).
 2. Somebody watches: a broker whose process ended by itself is started again after RESTART_S, as systemd would.
 3. Clients have machines of their own (`client_machine`), and only know the brokers' addresses.
 """
@@ -25,15 +27,15 @@ from ottla.broker.replication.partition import Partition
 from ottla.broker.server import Server
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.features import first_features
+from ottla.cluster.image import ClusterImage
 from ottla.records import RecordStream
-from ottla.simulation.controllers.service import Controllers
+from ottla.simulation.controllers import FIRST_ID, Controllers
 from ottla.simulation.ensemble import HOST, Ensemble
 from ottla.simulation.loop import SimulationLoop
 from ottla.simulation.machine import Machine
 from ottla.simulation.network import SimulatedNetwork, Weather
 from ottla.simulation.rot import Rots
 from ottla.simulation.timeline import Timeline
-from ottla.storage.directory.checkpoints import MetaProperties, write_meta_properties
 from ottla.storage.segment.damage import Damage
 from ottla.testing.files import Keep
 from ottla.values import random_uuid, uuid_to_text
@@ -44,8 +46,6 @@ STOP_LIMIT_S: Final = 60.0
 READ_BYTES: Final = 1 << 20
 PORT: Final = 9092
 SESSION_S: Final = 6.0
-BEATS: Final = 4
-"""Heartbeats of a broker in the time of its session."""
 
 SETTINGS: Final[Mapping[str, object]] = {
     "group.initial.rebalance.delay.ms": 0,
@@ -69,11 +69,13 @@ COPIED: Final = {
 
 
 class Seat:
-    """One broker's place: what stays when its process goes."""
+    """The place of a broker or a controller: what stays when its process goes."""
 
-    def __init__(self, machine: Machine, settings: BrokerSettings) -> None:
+    def __init__(self, name: str, machine: Machine, settings: BrokerSettings) -> None:
+        self.name = name
         self.machine = machine
         self.settings = settings
+        self.begun: Server | None = None  # of the process that was started last, also while it is not ready
         self.server: Server | None = None  # of the process that lives, once it is ready
         self.is_wanted = False
 
@@ -88,6 +90,7 @@ class SimulatedCluster:
         *,
         brokers: int,
         controllers: int = 0,
+        combined: bool = False,
         settings: Mapping[str, object] | None = None,
         timeline: Timeline | None = None,
         session_s: float = SESSION_S,
@@ -102,58 +105,56 @@ class SimulatedCluster:
         fitting = {name: min(value, brokers) for name, value in COPIED.items()}
         common = {**SETTINGS, **fitting, **(settings or {})}
         if controllers:
-            common |= self._make_controllers(controllers, common, session_s)
+            first = 0 if combined else FIRST_ID
+            hosts = {first + each: _host(each) if combined else f"10.0.9.{each + 1}" for each in range(controllers)}
+            self.controllers = Controllers(Random(random.getrandbits(64)), hosts, session_s=session_s)
+            common |= self.controllers.of_brokers
         elif brokers > 1:
             cluster_id = uuid_to_text(random_uuid(random.randbytes))
             self.ensemble = Ensemble(self.network, cluster_id, tuple(first_features()))
             self.ensemble.session_timeout_ms = session_s * 1_000
-        self.seats = {number: self._seat(number, common) for number in range(brokers)}
+        self.seats = {number: self._broker(number, common) for number in range(brokers)}
+        alone = [] if self.controllers is None else [each for each in self.controllers.hosts if each not in self.seats]
+        self.nodes = {**self.seats, **{node: self._controller(node, common) for node in alone}}
+        """The brokers, and the controllers that are no brokers."""
         self.clients: list[Machine] = []
         self.rots = Rots(self)
         self.deaths: list[str] = []  # processes that ended by themselves, and why
 
-    def _make_controllers(self, count: int, settings: Mapping[str, object], session_s: float) -> Mapping[str, object]:
-        """The controllers, and what brokers must know of them."""
-        self.controllers = Controllers(
-            self.network,
-            Random(self.random.getrandbits(64)),
-            uuid_to_text(random_uuid(self.random.randbytes)),
-            count=count,
-            settings=_settings(tuple(settings.items())),
-            session_s=session_s,
-            timeline=self.timeline,
-        )
-        return {
-            "process.roles": "broker",
-            "controller.listener.names": "CONTROLLER",
-            "controller.quorum.bootstrap.servers": self.controllers.bootstrap_servers,
-            "broker.heartbeat.interval.ms": int(session_s * 1_000 / BEATS),
-            "broker.session.timeout.ms": int(session_s * 1_000),
-        }
+    def _broker(self, number: int, common: Mapping[str, object]) -> Seat:
+        host, controllers = _host(number), self.controllers
+        id_name, listeners = "broker.id" if controllers is None else "node.id", f"PLAINTEXT://{host}:{PORT}"
+        own = {id_name: number, "listeners": listeners}
+        if controllers is not None and number in controllers.hosts:
+            own |= controllers.of_voter(number, listeners)
+        return self._seat(f"broker {number}", number, host, {**common, **own})
 
-    def _seat(self, number: int, settings: Mapping[str, object]) -> Seat:
-        host = f"10.0.0.{number + 1}"
+    def _controller(self, node: int, common: Mapping[str, object]) -> Seat:
+        assert self.controllers is not None, "it is one of them"
+        own = {"node.id": node, **self.controllers.of_voter(node, None)}
+        return self._seat(f"controller {node}", node, self.controllers.hosts[node], {**common, **own})
+
+    def _seat(self, name: str, node: int, host: str, settings: Mapping[str, object]) -> Seat:
         machine = Machine(self.loop, self.network, host, Random(self.random.getrandbits(64)))
-        id_name = "broker.id" if self.controllers is None else "node.id"
-        own = {id_name: number, "listeners": f"PLAINTEXT://{host}:{PORT}"}
-        seat = Seat(machine, _settings(tuple({**settings, **own}.items())))
+        seat = Seat(name, machine, _settings(tuple(settings.items())))
         if self.controllers is not None:
-            self._format(seat, number, self.controllers.quorum.cluster_id)
+            self.controllers.format(machine.disk.mount(), seat.settings, node, self.random)
         return seat
-
-    def _format(self, seat: Seat, number: int, cluster_id: str) -> None:
-        """What kafka-storage format writes."""
-        files = seat.machine.disk.mount()
-        for path in seat.settings.data_directories:
-            files.make_directory(path)
-            files.sync_directory(path.parent)
-            directory_id = random_uuid(self.random.randbytes)
-            write_meta_properties(files, path, MetaProperties(1, cluster_id, number, directory_id))
 
     @property
     def truth_hosts(self) -> Sequence[str]:
         """The machines that keep the cluster's truth; none where brokers keep it themselves."""
-        return [HOST] if self.controllers is None else self.controllers.hosts
+        return [HOST] if self.controllers is None else list(self.controllers.hosts.values())
+
+    @property
+    def active_controller(self) -> int | None:
+        """The node that decides now, of those that know who that is; None while nobody does, or there is none."""
+        running = {node: seat.begun for node, seat in self.nodes.items() if seat.begun is not None}
+        return None if self.controllers is None else self.controllers.active(running)
+
+    @property
+    def voters(self) -> Sequence[int]:
+        return [] if self.controllers is None else list(self.controllers.hosts)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -170,36 +171,34 @@ class SimulatedCluster:
     # --- coming and going ---
 
     def start(self) -> None:
-        if self.controllers is not None:
-            self.controllers.start()
-        for number in self.seats:
+        for number in self.nodes:
             self.restart(number)
 
     def restart(self, number: int) -> None:
-        """Start the broker's process, unless it lives."""
-        seat = self.seats[number]
+        """Start the process of a broker or a controller, unless it lives."""
+        seat = self.nodes[number]
         seat.is_wanted = True
         if seat.machine.process is None or seat.machine.process.is_dead:
             seat.machine.power_on()
-            process = seat.machine.boot(f"broker {number}")
-            self.timeline.add(f"broker {number}", "started", process.name)
-            self.loop.start(process, self._serve(number, seat), f"broker {number}")
+            process = seat.machine.boot(seat.name)
+            self.timeline.add(seat.name, "started", process.name)
+            self.loop.start(process, self._serve(number, seat), seat.name)
 
     async def _serve(self, number: int, seat: Seat) -> None:
         process = seat.machine.process
         assert process is not None, "it runs in it"
         member = None if self.ensemble is None else self.ensemble.connect(process, seat.machine.host)
         try:
-            server = Server(seat.settings, seat.machine.world(), shared_store=member)
+            server = seat.begun = Server(seat.settings, seat.machine.world(), shared_store=member)
             await server.start()
             seat.server = server
-            self.timeline.add(f"broker {number}", "ready", process.name)
+            self.timeline.add(seat.name, "ready", process.name)
             await server.failed.wait()
             reason = str(server.failure)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
-        self.deaths.append(f"{self.loop.time():.3f} broker {number}: {reason}")
-        self.timeline.add(f"broker {number}", "ended", f"by itself: {reason}")
+        self.deaths.append(f"{self.loop.time():.3f} {seat.name}: {reason}")
+        self.timeline.add(seat.name, "ended", f"by itself: {reason}")
         self.loop.call_soon(self._ended_by_itself, number, context=self.loop.outside.context.copy())
 
     def _ended_by_itself(self, number: int) -> None:
@@ -210,7 +209,7 @@ class SimulatedCluster:
     def repair(self) -> None:
         """What an administrator does when all is over: wall clocks are set right, and a broker whose log says that it
         must be started again, because the disk failed under its metadata, is."""
-        for number, seat in self.seats.items():
+        for number, seat in self.nodes.items():
             seat.machine.clock.set_right()
             link = None if seat.server is None else seat.server.broker.link
             if isinstance(link, AloneLink) and link.needs_restart:
@@ -219,19 +218,19 @@ class SimulatedCluster:
 
     def kill(self, number: int) -> None:
         """kill -9; it stays away until `restart`."""
-        seat = self.seats[number]
-        seat.is_wanted, seat.server = False, None
-        self.timeline.add(f"broker {number}", "killed")
+        seat = self.nodes[number]
+        seat.is_wanted, seat.server, seat.begun = False, None, None
+        self.timeline.add(seat.name, "killed")
         seat.machine.kill()
 
     async def stop(self, number: int) -> None:
         """SIGTERM: it hands over and goes, within STOP_LIMIT_S; it stays away until `restart`. Who asks once more while
         it goes has lost patience: that is kill -9."""
-        seat = self.seats[number]
+        seat = self.nodes[number]
         process, server = seat.machine.process, seat.server
         seat.server = None
         if server is not None and process is not None:
-            self.timeline.add(f"broker {number}", "stopping")
+            self.timeline.add(seat.name, "stopping")
             stopping = self.loop.start(process, server.stop(), "stop")
             end_s = self.loop.time() + STOP_LIMIT_S
             await _until(lambda: stopping.done() or process.is_dead or self.loop.time() > end_s)
@@ -240,16 +239,38 @@ class SimulatedCluster:
 
     def cut_power(self, number: int, keep: Keep = "any") -> None:
         """The whole machine; it stays away until `restart`."""
-        seat = self.seats[number]
-        seat.is_wanted, seat.server = False, None
-        self.timeline.add(f"broker {number}", "power cut")
+        seat = self.nodes[number]
+        seat.is_wanted, seat.server, seat.begun = False, None, None
+        self.timeline.add(seat.name, "power cut")
         seat.machine.power_off(keep)
+
+    def end_session(self, broker: int) -> None:
+        """The active controller gives up a broker that lives."""
+        active = self.active_controller
+        if active is None:
+            return
+        seat = self.nodes[active]
+        assert seat.begun is not None, "it is active"
+        assert seat.begun.controller is not None, "it is a controller"
+        assert seat.machine.process is not None, "and runs"
+        end = seat.begun.controller.controller.end_session
+        self.loop.call_soon(end, broker, context=seat.machine.process.context.copy())
 
     # --- inspecting, from outside of all processes ---
 
     def servers(self) -> dict[int, Server]:
         """The brokers that are ready."""
         return {number: seat.server for number, seat in self.seats.items() if seat.server is not None}
+
+    def images(self) -> dict[str, ClusterImage]:
+        """What every node of a cluster under controllers knows of it, once as a broker and once as a controller."""
+        found: dict[str, ClusterImage] = {}
+        for seat in self.nodes.values():
+            if self.controllers is not None and seat.server is not None:
+                found[seat.name] = seat.server.broker.image
+                if seat.server.controller is not None:
+                    found[f"the controller of {seat.name}"] = seat.server.controller.broker.image
+        return found
 
     def replicas(self, topic: str, partition: int) -> dict[int, Partition]:
         found = {number: server.broker.replicas.get((topic, partition)) for number, server in self.servers().items()}
@@ -303,6 +324,11 @@ class SimulatedCluster:
     def committed_bytes(self, topic: str, partition: int) -> dict[int, bytes]:
         """What every copy holds below its high watermark."""
         return {number: _committed(copy) for number, copy in self.replicas(topic, partition).items()}
+
+
+def _host(number: int) -> str:
+    """Of a broker."""
+    return f"10.0.0.{number + 1}"
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""What faults do to a broker: its process, its machine's power, its disk, its clocks, its session.
+"""What faults do to a broker or a controller: its process, its machine's power, its disk, its clocks, its session.
 
 Each effect begins at once, waits for the fault's time, and undoes what it did. Effects may overlap: two of them that
 want a broker gone bring it back when the first of them is over, which is one more restart at a bad moment.
@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
+from ottla.light_dataclasses import replace
 from ottla.simulation.cluster import SimulatedCluster
 from ottla.simulation.executor import SLOW_S
 from ottla.simulation.fault import Fault
 from ottla.testing.files import Operation
+
+Effect: TypeAlias = Callable[[SimulatedCluster, Fault], Awaitable[None]]
 
 
 async def kill(cluster: SimulatedCluster, fault: Fault) -> None:
@@ -58,7 +62,7 @@ async def _strike(cluster: SimulatedCluster, fault: Fault, end: Callable[[int], 
         end(fault.broker)
         struck.set()
 
-    disk = cluster.seats[fault.broker].machine.disk
+    disk = cluster.nodes[fault.broker].machine.disk
     disk.strike_at(int(fault.number("operations", 1)), strike)
     try:
         async with asyncio.timeout(fault.duration_s):
@@ -77,7 +81,7 @@ async def _come_back(cluster: SimulatedCluster, fault: Fault) -> None:
 
 async def pause(cluster: SimulatedCluster, fault: Fault) -> None:
     """SIGSTOP, and SIGCONT for the same process, if it still lives."""
-    process = cluster.seats[fault.broker].machine.process
+    process = cluster.nodes[fault.broker].machine.process
     if process is not None:
         process.pause()
         await asyncio.sleep(fault.duration_s)
@@ -85,7 +89,7 @@ async def pause(cluster: SimulatedCluster, fault: Fault) -> None:
 
 
 async def fill_disk(cluster: SimulatedCluster, fault: Fault) -> None:
-    files = cluster.seats[fault.broker].machine.disk.files
+    files = cluster.nodes[fault.broker].machine.disk.files
     files.fill(int(fault.number("free_bytes")))
     await asyncio.sleep(fault.duration_s)
     files.mend()
@@ -93,7 +97,7 @@ async def fill_disk(cluster: SimulatedCluster, fault: Fault) -> None:
 
 async def slow_disk(cluster: SimulatedCluster, fault: Fault) -> None:
     """What threads do to the disk takes up to seconds."""
-    machine = cluster.seats[fault.broker].machine
+    machine = cluster.nodes[fault.broker].machine
     machine.slow_disk_s = fault.number("slow_s")
     await asyncio.sleep(fault.duration_s)
     machine.slow_disk_s = SLOW_S
@@ -102,7 +106,7 @@ async def slow_disk(cluster: SimulatedCluster, fault: Fault) -> None:
 async def fail_disk(cluster: SimulatedCluster, fault: Fault) -> None:
     """One operation fails with EIO: the next of a kind (write, sync, read, ...), of files whose path ends so if that
     is said."""
-    files = cluster.seats[fault.broker].machine.disk.files
+    files = cluster.nodes[fault.broker].machine.disk.files
     kind, ending = fault.named["operation"], str(fault.named.get("ending", ""))
 
     def is_meant(operation: Operation) -> bool:
@@ -128,12 +132,12 @@ async def rot(cluster: SimulatedCluster, fault: Fault) -> None:
 
 async def jump_wall_clock(cluster: SimulatedCluster, fault: Fault) -> None:
     """Wall time jumps, and stays there."""
-    cluster.seats[fault.broker].machine.clock.jump_wall(fault.number("jump_ms"))
+    cluster.nodes[fault.broker].machine.clock.jump_wall(fault.number("jump_ms"))
 
 
 async def change_clock_rate(cluster: SimulatedCluster, fault: Fault) -> None:
     """All clocks of the machine run too fast or too slowly."""
-    clock = cluster.seats[fault.broker].machine.clock
+    clock = cluster.nodes[fault.broker].machine.clock
     clock.set_rate(fault.number("rate", 1.0))
     await asyncio.sleep(fault.duration_s)
     clock.set_rate(1.0)
@@ -141,22 +145,55 @@ async def change_clock_rate(cluster: SimulatedCluster, fault: Fault) -> None:
 
 async def lose_session(cluster: SimulatedCluster, fault: Fault) -> None:
     """The ensemble, or the active controller, ends the session of a broker that lives."""
-    if cluster.controllers is not None:
-        cluster.controllers.expire(fault.broker)
+    cluster.end_session(fault.broker)
     process = cluster.seats[fault.broker].machine.process
     if cluster.ensemble is not None and process is not None:
         cluster.ensemble.expire(process, after_commit=bool(fault.named.get("after_commit")))
 
 
-async def kill_active_controller(cluster: SimulatedCluster, fault: Fault) -> None:
-    """kill -9 of the controller that is active now; another one is elected, if there is one. For a while before that
-    it may be cut off from the others, and append what is never committed."""
-    controllers = cluster.controllers
-    if controllers is None or controllers.active not in controllers.nodes:
-        return
-    killed = controllers.active
-    controllers.quorum.is_cut_off = True
+# --- controllers ------------------------------------------------------------------------------------------------------
+
+
+def at_active_controller(effect: Effect) -> Effect:
+    """The same, at the controller that is active when it comes."""
+
+    async def strike(cluster: SimulatedCluster, fault: Fault) -> None:
+        active = cluster.active_controller
+        if active is not None:
+            cluster.timeline.add(cluster.nodes[active].name, "struck", "it is the active controller")
+            await effect(cluster, replace(fault, broker=active))
+
+    return strike
+
+
+def at_drawn_voter(effect: Effect) -> Effect:
+    """The same, at one of the controllers, which mostly is not the active one."""
+
+    async def strike(cluster: SimulatedCluster, fault: Fault) -> None:
+        voters = cluster.voters
+        if voters:
+            await effect(cluster, replace(fault, broker=voters[int(fault.number("pick") * len(voters))]))
+
+    return strike
+
+
+async def kill_alone(cluster: SimulatedCluster, fault: Fault) -> None:
+    """kill -9 of a controller that may be cut off from the others for a while before, and appends what is never
+    committed."""
+    hosts = [cluster.nodes[voter].machine.host for voter in cluster.voters]
+    own = cluster.nodes[fault.broker].machine.host
+    pairs = [pair for other in hosts for pair in ((own, other), (other, own))]
+    cluster.network.block(pairs)
     await asyncio.sleep(fault.number("alone_s"))
-    controllers.kill(killed)
-    await asyncio.sleep(fault.duration_s)
-    controllers.restart(killed)
+    cluster.kill(fault.broker)
+    cluster.network.unblock(pairs)
+    await _come_back(cluster, fault)
+
+
+async def cut_power_of_controllers(cluster: SimulatedCluster, fault: Fault) -> None:
+    """All of them at the same moment; they come back one after the other."""
+    for voter in cluster.voters:
+        cluster.cut_power(voter)
+    for voter in cluster.voters:
+        await asyncio.sleep(fault.duration_s / len(cluster.voters))
+        cluster.restart(voter)

@@ -28,7 +28,18 @@ TAKES_AWAY: Final = ("kill", "stop", "power", "pause", "isolate")
 BIT_ROT: Final = "bit-rot"
 # Drawn apart from the others: seeds that became tests keep what they had drawn.
 LATER_KINDS: Final = (BIT_ROT,)
-CONTROLLER_KINDS: Final = ("controller-kill", "controller-cut")
+CONTROLLER_KINDS: Final = (
+    "controller-kill",
+    "controller-cut",
+    "controller-stop",
+    "controller-power",
+    "controller-pause",
+    "controller-apart",
+    "voter-kill",
+    "voter-disk",
+    "voter-apart",
+    "voters-power",
+)
 """Of clusters whose truth is the metadata log of controllers."""
 LATER_PART: Final = 1 / 12  # of all seeds, for each of them
 RECORDS: Final = "records"
@@ -206,7 +217,7 @@ def _controller_kill(random: Random, broker: int, brokers: int) -> Mapping[str, 
     return {"alone_s": round(random.choice((0.0, 0.3, 3.0)) * random.random(), 6)}
 
 
-def _controller_cut(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
+def _way(random: Random, broker: int, brokers: int) -> Mapping[str, Parameter]:
     return {"way": random.choice(("to", "from", "both", "both"))}
 
 
@@ -234,6 +245,14 @@ LONGEST_S: Final[Mapping[str, float]] = {
     BIT_ROT: 5.0,  # the broker is down, in some of them
     "controller-kill": 8.0,
     "controller-cut": 15.0,
+    "controller-stop": 5.0,
+    "controller-power": 8.0,
+    "controller-pause": 10.0,
+    "controller-apart": 15.0,
+    "voter-kill": 10.0,
+    "voter-disk": 5.0,
+    "voter-apart": 15.0,
+    "voters-power": 8.0,
 }
 KINDS: Final = tuple(kind for kind in LONGEST_S if kind not in (*LATER_KINDS, *CONTROLLER_KINDS))
 DRAWN: Final[Mapping[str, Callable[[Random, int, int], Mapping[str, Parameter]]]] = {
@@ -253,5 +272,9 @@ DRAWN: Final[Mapping[str, Callable[[Random, int, int], Mapping[str, Parameter]]]
     "slow": _slow,
     BIT_ROT: _rot,
     "controller-kill": _controller_kill,
-    "controller-cut": _controller_cut,
+    "controller-cut": _way,
+    "controller-apart": _way,
+    "voter-kill": _pick,
+    "voter-disk": lambda *drawn: {**_pick(*drawn), **_failing(*drawn)},
+    "voter-apart": lambda *drawn: {**_pick(*drawn), **_way(*drawn)},
 }

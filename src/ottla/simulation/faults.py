@@ -15,18 +15,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from ottla.light_dataclasses import replace
 from ottla.simulation import effects, network_effects
 from ottla.simulation.cluster import SimulatedCluster
-from ottla.simulation.fault import BIT_ROT, KINDS, LEADER, Fault
+from ottla.simulation.fault import BIT_ROT, CONTROLLER_KINDS, KINDS, LEADER, Fault
 from ottla.simulation.history import History
 
 __all__ = ["EFFECTS", "KINDS", "Faults"]
 
-EFFECTS: Final[dict[str, Callable[[SimulatedCluster, Fault], Awaitable[None]]]] = {
+EFFECTS: Final[dict[str, effects.Effect]] = {
     "kill": effects.kill,
     "restart": effects.kill,
     "stop": effects.stop,
@@ -48,11 +48,19 @@ EFFECTS: Final[dict[str, Callable[[SimulatedCluster, Fault], Awaitable[None]]]] 
     "hold": network_effects.hold,
     "slow": network_effects.slow,
     BIT_ROT: effects.rot,
-    "controller-kill": effects.kill_active_controller,
+    "controller-kill": effects.at_active_controller(effects.kill_alone),
     "controller-cut": network_effects.cut_from_active_controller,
+    "controller-stop": effects.at_active_controller(effects.stop),
+    "controller-power": effects.at_active_controller(effects.cut_power),
+    "controller-pause": effects.at_active_controller(effects.pause),
+    "controller-apart": effects.at_active_controller(network_effects.cut_controller_apart),
+    "voter-kill": effects.at_drawn_voter(effects.kill),
+    "voter-disk": effects.at_drawn_voter(effects.fail_disk),
+    "voter-apart": effects.at_drawn_voter(network_effects.cut_controller_apart),
+    "voters-power": effects.cut_power_of_controllers,
 }
-LOSES_UNSYNCED: Final = ("power", "power-at-disk", "disk-fail")
-NEEDS_DURABLE: Final = ("power-all",)
+LOSES_UNSYNCED: Final = ("power", "power-at-disk", "disk-fail", "controller-power", "voter-disk")
+NEEDS_DURABLE: Final = ("power-all", "voters-power")
 
 
 class Faults:
@@ -89,6 +97,8 @@ class Faults:
         await asyncio.sleep(max(0.0, when_s - self._cluster.loop.time()))
 
     def _is_allowed(self, kind: str) -> bool:
+        if kind in CONTROLLER_KINDS and not set(self._cluster.voters) & set(self._cluster.seats):
+            return True  # their log is always synced, and they have no other
         return self._is_durable or (kind not in NEEDS_DURABLE and (kind not in LOSES_UNSYNCED or self._is_in_sync()))
 
     def _aimed(self, fault: Fault) -> Fault:

@@ -22,7 +22,7 @@ SLOW: Final = {
 
 
 def _host(cluster: SimulatedCluster, number: int) -> str:
-    return cluster.seats[number].machine.host
+    return cluster.nodes[number].machine.host
 
 
 async def cut_one_way(cluster: SimulatedCluster, fault: Fault) -> None:
@@ -48,12 +48,20 @@ async def isolate(cluster: SimulatedCluster, fault: Fault) -> None:
 
 async def cut_from_active_controller(cluster: SimulatedCluster, fault: Fault) -> None:
     """One broker from the controller that is active now, which the others still hear; one way, or both."""
-    controllers = cluster.controllers
-    if controllers is None or controllers.active not in controllers.nodes:
-        return
-    host, active = _host(cluster, fault.broker), controllers.nodes[controllers.active].machine.host
-    ways = {"to": [(host, active)], "from": [(active, host)], "both": [(host, active), (active, host)]}
-    await _cut(cluster, ways[str(fault.named.get("way", "both"))], fault.duration_s)
+    active = cluster.active_controller
+    if active is not None:
+        await _cut(cluster, _ways(fault, _host(cluster, fault.broker), [_host(cluster, active)]), fault.duration_s)
+
+
+async def cut_controller_apart(cluster: SimulatedCluster, fault: Fault) -> None:
+    """A controller from all others, while brokers reach it; one way, or both."""
+    others = [_host(cluster, voter) for voter in cluster.voters if voter != fault.broker]
+    await _cut(cluster, _ways(fault, _host(cluster, fault.broker), others), fault.duration_s)
+
+
+def _ways(fault: Fault, host: str, others: Sequence[str]) -> list[tuple[str, str]]:
+    away, back = [(host, other) for other in others], [(other, host) for other in others]
+    return {"to": away, "from": back, "both": away + back}[str(fault.named.get("way", "both"))]
 
 
 async def _cut(cluster: SimulatedCluster, pairs: Sequence[tuple[str, str]], duration_s: float) -> None:

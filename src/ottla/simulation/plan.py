@@ -59,6 +59,7 @@ class Plan:
     chains: float = 0.0  # this part of all faults is one of several that follow each other
     client_aim: float = 0.0  # this part of the clients' faults hits somebody in the middle of something
     controllers: int = 0  # so many keep a metadata log as the brokers' truth; 0: the brokers' own, or an ensemble's
+    combined: bool = False  # the first brokers are the controllers
 
     @classmethod
     def drawn(cls, seed: int, brokers: int | None = None) -> Plan:
@@ -92,16 +93,18 @@ class Plan:
         ).with_kinds(later_kinds(seed))
 
     def under_controllers(self, brokers: int | None = None) -> Plan:
-        """The same with brokers under controllers; half of these plans have faults of those, too."""
+        """The same with brokers under controllers, or with brokers that are controllers, too; most of these plans have
+        faults of those."""
         random = Random(f"controllers {self.seed}")
-        drawn, controllers = random.choice((1, 3, 3)), random.choice((1, 3))
-        kinds = tuple(kind for kind in CONTROLLER_KINDS if random.random() < 0.5)
+        drawn, controllers, combined = random.choice((1, 3, 3)), random.choice((1, 3)), random.random() < 0.5
+        kinds = tuple(random.sample(CONTROLLER_KINDS, random.randint(0, 3)))
         durability = self.durability if self.brokers > 1 else random.choice(("durable", "replicated"))
         count = brokers or drawn
         return replace(
             self,
             brokers=count,
-            controllers=controllers,
+            controllers=min(controllers, count) if combined else controllers,
+            combined=combined,
             kinds=(*self.kinds, *kinds),
             durability=durability if count > 1 else "durable",
         )

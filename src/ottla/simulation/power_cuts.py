@@ -1,8 +1,10 @@
 """Whole-broker power cuts, each at a drawn operation of the disk: what was acknowledged must be there.
 
     python -m ottla.simulation.power_cuts --cuts 1000
+    python -m ottla.simulation.power_cuts --cuts 1000 --controllers
 
-1. Every run has one broker with its metadata log, or three with `durable` records, and loses power up to
+1. Every run has one broker with its metadata log, or three with `durable` records; with --controllers they are the
+   controllers of their metadata log, too. Each loses power up to
    CUTS_PER_RUN times: not between two steps of the code but instead of the n-th operation on the disk from then on,
    also while the broker still recovers from the cut before. Unsynced writes are kept, lost, torn, or leave zeros or
    garbage.
@@ -29,7 +31,7 @@ FIRST_OPERATIONS: Final = (3, 30, 120)  # a cut is within so many operations
 POWER_CUT: Final = "power cut"
 
 
-def power_cut_plan(seed: int, brokers: int) -> tuple[Plan, list[Fault]]:
+def power_cut_plan(seed: int, brokers: int, *, is_quorum: bool = False) -> tuple[Plan, list[Fault]]:
     """A run of many cuts, and its faults."""
     random = Random(f"power cuts {seed}")
     faults: list[Fault] = []
@@ -53,13 +55,15 @@ def power_cut_plan(seed: int, brokers: int) -> tuple[Plan, list[Fault]]:
         after_s=0.5,
         session_s=1.5,
         lag_s=1.5,
+        controllers=brokers if is_quorum else 0,
+        combined=is_quorum,
     )
     return plan, faults
 
 
-def run_power_cuts(seed: int, brokers: int) -> Result:
+def run_power_cuts(seed: int, brokers: int, *, is_quorum: bool = False) -> Result:
     """One run of many cuts."""
-    return run_plan(*power_cut_plan(seed, brokers))
+    return run_plan(*power_cut_plan(seed, brokers, is_quorum=is_quorum))
 
 
 def count_cuts(result: Result) -> int:
@@ -67,11 +71,13 @@ def count_cuts(result: Result) -> int:
     return sum(moment.kind == POWER_CUT for moment in result.timeline.moments)
 
 
-def run_cuts(cuts: int, *, first_seed: int = 0, brokers: Sequence[int] = (1, 1, 1, 3)) -> Iterator[Result]:
+def run_cuts(
+    cuts: int, *, first_seed: int = 0, brokers: Sequence[int] = (1, 1, 1, 3), is_quorum: bool = False
+) -> Iterator[Result]:
     """Runs until there were so many cuts."""
     seed = first_seed
     while cuts > 0:
-        result = run_power_cuts(seed, brokers[seed % len(brokers)])
+        result = run_power_cuts(seed, brokers[seed % len(brokers)], is_quorum=is_quorum)
         cuts -= count_cuts(result)
         seed += 1
         yield result
@@ -81,9 +87,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m ottla.simulation.power_cuts")
     parser.add_argument("--cuts", type=int, default=1_000, help="until there were so many")
     parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--controllers", action="store_true", help="brokers are controllers of a metadata log, too")
     options = parser.parse_args(arguments)
+    brokers = (1, 3, 3, 3) if options.controllers else (1, 1, 1, 3)
     cuts, tally = 0, Tally({})
-    for result in run_cuts(options.cuts, first_seed=options.first_seed):
+    for result in run_cuts(options.cuts, first_seed=options.first_seed, brokers=brokers, is_quorum=options.controllers):
         cuts += count_cuts(result)
         tally.add(outcome_of(result))
         if result.anomalies:

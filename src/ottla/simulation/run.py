@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Final
 
+from ottla.cluster.image import ClusterImage
 from ottla.light_dataclasses import dataclass, field
 from ottla.simulation.checker import Anomaly, check
 from ottla.simulation.cluster import SimulatedCluster
@@ -164,6 +165,12 @@ def _shielded(loads: Sequence[str]) -> frozenset[str]:
     return frozenset(shielded)
 
 
+def _differences(one: ClusterImage, other: ClusterImage) -> str:
+    """The names of what is not the same in two images; who leads the log is no record of it."""
+    names = (name for name in ClusterImage.__slots__ if name not in ("controller_id", "controller_epoch"))
+    return ", ".join(name for name in names if getattr(one, name) != getattr(other, name))
+
+
 class Simulation:
     """One run: made from a plan and a list of faults, run once, by `run_plan`."""
 
@@ -179,6 +186,7 @@ class Simulation:
             Random(f"cluster {plan.seed}"),
             brokers=plan.brokers,
             controllers=plan.controllers,
+            combined=plan.combined,
             settings=settings,
             timeline=self.timeline,
             session_s=plan.session_s,
@@ -241,6 +249,7 @@ class Simulation:
         await self.work.stop()
         await self.work.read_everything()
         await self._in_sync(is_quiet=True)
+        await self._same_metadata()
         names = [each for each in self.work.partitions() if each.topic not in CLEANED]
         # The only copy is like itself, and what rotted of it cannot be read.
         copies = {name_of(each): self.cluster.committed_bytes(*each) for each in names if self.plan.brokers > 1}
@@ -280,6 +289,22 @@ class Simulation:
         except TimeoutError:
             name = "not-repaired" if self.plan.brokers > 1 else "not-found"
             self.result.anomalies += [Anomaly(name, f"broker {rot.broker}: {rot}") for rot in rots.unrepaired()]
+
+    async def _same_metadata(self) -> None:
+        """Until all nodes have read the metadata log to the same end, where they must know the same; anomalies when
+        not."""
+        began_s, images = self.loop.time(), self.cluster.images()
+        while len({image.change_number for image in images.values()}) > 1:
+            if self.loop.time() - began_s > HEAL_S * self.plan.pace:
+                ends = {name: image.change_number for name, image in images.items()}
+                self.result.anomalies.append(Anomaly("metadata-behind", f"the metadata log was read up to {ends}"))
+                return
+            await asyncio.sleep(0.01)
+            images = self.cluster.images()
+        for name, image in images.items():
+            if different := _differences(image, next(iter(images.values()))):
+                story = f"{name} and {next(iter(images))} have different {different} at {image.change_number}"
+                self.result.anomalies.append(Anomaly("metadata-differs", story))
 
     async def _healed(self) -> bool:
         """Whether all copies came into sync in time; an anomaly when not."""

@@ -1,4 +1,4 @@
-"""Brokers under controllers in the simulation: whole runs, and the log that the controllers share."""
+"""Whole clusters on a metadata log in the simulation: brokers under controllers, and brokers that are controllers."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from random import Random
 
 import pytest
 
-from ottla.cluster.changes import SetFeature
+from ottla.cluster.metadata_log.loader import MetadataLoader
 from ottla.simulation.__main__ import main
-from ottla.simulation.controllers.truth import NOBODY, Quorum
+from ottla.simulation.cluster import SimulatedCluster
 from ottla.simulation.fault import CONTROLLER_KINDS, KINDS
 from ottla.simulation.faults import EFFECTS
 from ottla.simulation.loop import new_loop
 from ottla.simulation.plan import Plan
 from ottla.simulation.run import run_plan
+
+COMBINED = replace(Plan.short(3, 3), controllers=3, combined=True)
 
 
 def check(result):
@@ -22,17 +24,18 @@ def check(result):
     assert result.acknowledged > 0
 
 
-@pytest.mark.parametrize("seed", range(1, 7))
-def test_brokers_under_controllers_keep_what_they_acknowledged(seed):
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_brokers_on_a_quorum_keep_what_they_acknowledged(seed):
     check(run_plan(Plan.short(seed).under_controllers()))
 
 
 @pytest.mark.parametrize("kinds", [*((each,) for each in CONTROLLER_KINDS), ("power", "controller-kill", "stop")])
-def test_controllers_that_come_and_go_cost_nothing_that_was_acknowledged(kinds):
-    check(run_plan(replace(Plan.short(3, 3).under_controllers(3), kinds=kinds, fault_pause_s=0.2)))
+@pytest.mark.parametrize("combined", [True, False])
+def test_controllers_that_come_and_go_cost_nothing_that_was_acknowledged(kinds, combined):
+    check(run_plan(replace(COMBINED, combined=combined, kinds=kinds, fault_pause_s=0.2)))
 
 
-def test_a_run_under_controllers_is_the_same_twice_and_says_how_it_is_repeated(capsys):
+def test_a_run_on_a_quorum_is_the_same_twice_and_says_how_it_is_repeated(capsys):
     plan = Plan.short(5).under_controllers()
     first, second = run_plan(plan), run_plan(plan)
     assert first.digest == second.digest
@@ -42,76 +45,56 @@ def test_a_run_under_controllers_is_the_same_twice_and_says_how_it_is_repeated(c
     assert f"{first.digest:08x}" in capsys.readouterr().out
 
 
-def test_a_broker_whose_disk_fails_under_the_metadata_log_at_its_start_ends_and_is_started_again():
-    check(run_plan(Plan.short(1142, 1).under_controllers(1)))
-
-
 def test_kinds_of_faults_of_controllers_are_drawn_for_clusters_that_have_them():
     assert not set(CONTROLLER_KINDS) & set(KINDS)
     assert set(EFFECTS) >= {*KINDS, *CONTROLLER_KINDS}
     drawn = [Plan.short(seed).under_controllers() for seed in range(100)]
-    assert {each.controllers for each in drawn} == {1, 3}
-    assert {each.brokers for each in drawn} == {1, 3}
+    shapes = {(each.brokers, each.controllers, each.combined) for each in drawn}
+    assert shapes >= {(1, 1, True), (3, 3, True), (3, 1, True), (1, 3, False), (3, 3, False), (1, 1, False)}
     assert {kind for each in drawn for kind in each.kinds} >= set(CONTROLLER_KINDS)
     assert all(each.durability == "durable" for each in drawn if each.brokers == 1)
 
 
-# --- the log of the controllers ---------------------------------------------------------------------------------------
-
-
-def quorum(work):
-    """What `work` gives, run on a quorum that node 100 leads."""
+@pytest.mark.parametrize("combined", [True, False])
+def test_another_controller_is_active_when_one_is_killed(combined):
     loop = new_loop(Random(1))
-    found = Quorum(loop, Random(2), "5L6g3nShT-eMCtK--X86sw")
-    found.elect(100)
+    cluster = SimulatedCluster(loop, Random(2), brokers=3, controllers=3, combined=combined, session_s=1.5)
+
+    async def story():
+        cluster.start()
+        await cluster.ready()
+        killed = cluster.active_controller
+        assert killed in cluster.voters
+        cluster.kill(killed)
+        assert cluster.active_controller != killed
+        began_s = loop.time()
+        while cluster.active_controller is None:
+            await loop.create_task(sleep(loop, 0.01))
+        assert loop.time() - began_s < 5
+        cluster.restart(killed)
+        await cluster.ready()
+
     try:
-        return loop.run(work(found), limit_s=100.0)
+        loop.run(story(), limit_s=60.0)
     finally:
         loop.close()
 
 
-def test_what_is_appended_is_there_at_once_and_committed_a_moment_later():
-    async def work(log):
-        end = log.append([SetFeature("metadata.version", 30)])
-        assert log.image.feature("metadata.version") == 30
-        assert log.log.high_watermark < end == log.log.end_offset
-        assert await log.committed(end)
-        assert log.log.high_watermark == end
-
-    quorum(work)
+async def sleep(loop, seconds):
+    woken = loop.create_future()
+    loop.call_later(seconds, woken.set_result, None)
+    await woken
 
 
-def test_what_was_not_committed_may_be_lost_when_another_node_leads_and_nobody_is_told_that_it_holds():
-    async def work(log):
-        assert await log.committed(log.append([SetFeature("metadata.version", 30)]))
-        left = set()
-        for level in range(7, 30):
-            end = log.append([SetFeature("metadata.version", level)])
-            waiting = log.loop.create_task(log.committed(end))
-            grown = log.grown()
-            log.depose()
-            assert log.leader == NOBODY
-            assert not await waiting
-            assert grown.done()
-            log.elect(101)
-            left.add(log.image.feature("metadata.version") == level)
-            assert log.log.last_epoch == log.epoch
-            await log.committed(log.log.end_offset)
-        assert left == {True, False}
+def test_nodes_that_read_another_truth_from_the_same_log_are_an_anomaly(monkeypatch):
+    add = MetadataLoader.add
 
-    quorum(work)
+    def forgets(self, batch):
+        read = add(self, batch)
+        if self.image.topics_by_name:
+            self.image = replace(self.image, features=self.image.features.put("made.up", id(self)))
+        return read
 
-
-def test_a_snapshot_takes_the_place_of_the_log_before_it():
-    async def work(log):
-        log._snapshot_bytes = 1
-        for level in range(7, 30):
-            assert await log.committed(log.append([SetFeature("metadata.version", level)]))
-        newest = log.log.newest_snapshot
-        assert newest is not None
-        assert newest.end_offset == log.log.start_offset == log.log.end_offset
-        log.depose()
-        log.elect(101)
-        assert log.image.feature("metadata.version") == 29, "it is read again from there"
-
-    quorum(work)
+    monkeypatch.setattr(MetadataLoader, "add", forgets)
+    result = run_plan(replace(COMBINED, kinds=()))
+    assert "metadata-differs" in {each.name for each in result.anomalies}

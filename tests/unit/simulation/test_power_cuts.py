@@ -7,9 +7,9 @@ import pytest
 from ottla.simulation.power_cuts import count_cuts, main, power_cut_plan, run_cuts
 
 
-def check(cuts: int) -> None:
+def check(cuts: int, **how) -> None:
     seen = 0
-    for result in run_cuts(cuts):
+    for result in run_cuts(cuts, **how):
         assert result.anomalies == [], f"seed {result.plan.seed}, {result.plan.brokers} broker(s)"
         assert result.acknowledged > 0
         seen += count_cuts(result)
@@ -18,6 +18,15 @@ def check(cuts: int) -> None:
 
 def test_fifty_power_cuts_lose_nothing_that_was_acknowledged():
     check(50)
+
+
+def test_fifty_power_cuts_of_a_quorum_lose_nothing_that_was_acknowledged():
+    check(50, brokers=(3,), is_quorum=True)
+
+
+@pytest.mark.long
+def test_a_thousand_power_cuts_of_a_quorum_lose_nothing_that_was_acknowledged():
+    check(1_000, brokers=(1, 3, 3, 3), is_quorum=True)
 
 
 @pytest.mark.long
