@@ -238,6 +238,7 @@ CALLS: Mapping[str, Sequence[Call] | str] = {
     "console DELETE /api/topics/{topic}": [Call("one that is not there", "/api/topics/bob-none")],
     "console GET /api/overview": [Call("by the administrator", user="admin")],
     "console GET /api/brokers": [Call("by the administrator", user="admin")],
+    "console GET /api/metadata-log": [Call("by the administrator", user="admin")],
     "console GET /api/rates": [Call("by the administrator", user="admin", query="after=-9999999999")],
     "console GET /api/lag/{group:path}": NOTHING_SENT,
     "console GET /api/topics/{topic}/records": _records(),

@@ -51,20 +51,13 @@ def _overrides(words: list[str]) -> list[str]:
 
 
 def _serve(path: str, overrides: list[str]) -> int:
-    from ottla.cli.commands.broker import run_start
+    from ottla.cli.commands import broker
 
-    return run_start(
-        argparse.Namespace(
-            config=Path(path),
-            set=overrides,
-            data=None,
-            listen=None,
-            zookeeper=None,
-            brokers=None,
-            secure=False,
-            insecure=True,  # the file says who may come; Kafka does not ask either
-        )
-    )
+    parser = argparse.ArgumentParser()
+    broker.add_verbs(parser.add_subparsers())
+    words = [word for each in overrides for word in ("--set", each)]
+    # The file says who may come; Kafka does not ask either.
+    return broker.run_start(parser.parse_args(["start", "--config", path, "--insecure", *words]))
 
 
 def _in_background(path: str, overrides: list[str]) -> int:

@@ -1,9 +1,7 @@
 """What a controller writes first, when it became the active one.
 
-    an open transaction     AbortTransactionRecord: the controller that began it has gone
-    an empty log            what `kafka-storage format` wrote down, in one transaction where the level knows those
-
-An empty log is one without metadata.version, also when a crash came before all of the first records were there.
+an open transaction     AbortTransactionRecord: the controller that began it has gone
+an empty log            what `kafka-storage format` wrote down, in one transaction where the level knows those
 """
 
 from __future__ import annotations
@@ -31,10 +29,13 @@ def abort_records(reason: str = "Controller failover") -> list[VersionedRecord]:
     return [VersionedRecord(AbortTransactionRecord(reason=reason))]
 
 
+def has_begun(image: ClusterImage) -> bool:
+    """Whether the log has what a cluster begins with; not so after a crash came before all of it was there."""
+    return bool(image.feature(METADATA_VERSION))
+
+
 def first_records(image: ClusterImage, first: Sequence[Change]) -> list[VersionedRecord]:
-    """What a new cluster begins with, all of it or nothing; nothing where the log has begun."""
-    if image.feature(METADATA_VERSION):
-        return []
+    """What a new cluster begins with, all of it or nothing."""
     records = list(records_for(first, image))
     if folded(image, records, 0).feature(METADATA_VERSION) >= TRANSACTIONS_SINCE:
         begin = VersionedRecord(BeginTransactionRecord(name=BOOTSTRAP_NAME))

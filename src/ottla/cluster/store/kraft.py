@@ -12,7 +12,7 @@
    start.
 3. A write or sync that fails makes the store refuse all further commits: what the disk has is not known any more, and
    the kernel forgets a failed sync. A full disk alone is no such failure: the commit is refused, and may be repeated.
-4. A new log begins with what `kafka-storage format` wrote down, or `first`.
+4. A new log begins with `first`: what `kafka-storage format` wrote down, which is read then and never again.
 5. `commit` does three things that can also be done apart, so that an event loop need not wait for the disk: `begin`
    decides and makes the bytes, `PendingChange.write` writes and syncs (only that may run in another thread), `finish`
    makes it true. One commit at a time, and `upkeep` is one, too: a snapshot when the log has grown, in steps.
@@ -39,7 +39,7 @@ from ottla.cluster.metadata_log.batch_plans import BatchPlan, plan_of, planned
 from ottla.cluster.metadata_log.loader import MetadataLoader, Position
 from ottla.cluster.metadata_log.writing import VersionedRecord, snapshot_records
 from ottla.cluster.model import Broker, ControllerNode, Endpoint, FeatureRange
-from ottla.cluster.quorum_controller.activation import abort_records, first_records
+from ottla.cluster.quorum_controller.activation import abort_records, first_records, has_begun
 from ottla.cluster.raft.log import LogLimits, LogState, SnapshotRules
 from ottla.cluster.raft.newest_records import LogEntry, newest_records
 from ottla.cluster.raft.snapshots import RECORD_OVERHEAD_BYTES, Voters
@@ -103,7 +103,7 @@ class KRaftStore:
         local: LocalNode,
         now_ms: Callable[[], int],
         random_bytes: Callable[[int], bytes],
-        first: Sequence[Change] = (),
+        first: Callable[[], Sequence[Change]] = tuple,
         limits: LogLimits = LIMITS,
         rules: SnapshotRules = RULES,
     ) -> None:
@@ -200,7 +200,9 @@ class KRaftStore:
         self._position = loader.position
         if loader.in_transaction:
             self._append((), abort_records("the controller that began it stopped"))
-        self._append(self._first, first_records(self._image, self._first))
+        if not has_begun(self._image):
+            first = self._first()
+            self._append(first, first_records(self._image, first))
         controller = ControllerNode(
             self._node.id, random_uuid(self._random_bytes), self._node.endpoints, self._node.features
         )

@@ -96,7 +96,7 @@ def open_store(
         local=node or LocalNode(1, DIRECTORY_ID, in_order),
         now_ms=(clock or Clock()).now_ms,
         random_bytes=random.Random(1).randbytes,
-        first=FIRST,
+        first=lambda: FIRST,
         limits=limits or LogLimits(),
         rules=rules or SnapshotRules(),
     )

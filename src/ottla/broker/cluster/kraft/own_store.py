@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -47,7 +48,7 @@ def make_own_store(
         local=LocalNode(node_id, home.directory_id, world.files.exists(home.path / CLEAN_SHUTDOWN)),
         now_ms=world.clock.now_ms,
         random_bytes=world.random.randbytes,
-        first=first_changes(world.files, home.path, settings),
+        first=partial(first_changes, world.files, home.path, settings),
         limits=log_limits(settings),
         rules=snapshot_rules(settings),
     )

@@ -21,6 +21,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
+from functools import cache, partial
 from pathlib import Path
 from typing import Final, cast
 
@@ -143,7 +144,9 @@ class ControllerNode:
         self.following = self._link.following = following
         self._connections = connections
         settings = self._settings
-        first = first_changes(self._world.files, home.path, settings)
+        first = cache(partial(first_changes, self._world.files, home.path, settings))
+        if not following.quorum.raft.log.end_offset:
+            first()  # a file that cannot be read is told before anybody votes
         self.controller = self._link.controller = QuorumController(
             model.ControllerNode(self.broker.id, random_uuid(self._world.random.randbytes), self.endpoints, FEATURES),
             clock=self._world.clock,

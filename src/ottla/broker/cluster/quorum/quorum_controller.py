@@ -38,7 +38,7 @@ from ottla.cluster.metadata_log.batch_plans import BatchPlan, plan_of, planned
 from ottla.cluster.metadata_log.writing import VersionedRecord
 from ottla.cluster.model import NO_LEADER, ControllerNode
 from ottla.cluster.quorum_controller import heartbeats, periodic
-from ottla.cluster.quorum_controller.activation import abort_records, first_records
+from ottla.cluster.quorum_controller.activation import abort_records, first_records, has_begun
 from ottla.cluster.quorum_controller.admin_changes import admitted
 from ottla.cluster.quorum_controller.directories import assign_replicas
 from ottla.cluster.quorum_controller.isr_changes import alter_partitions
@@ -151,7 +151,7 @@ class QuorumController:
         random_bytes: Callable[[int], bytes],
         rules: Callable[[], ControllerRules],
         periods: Callable[[], Periods] = Periods,
-        first: Sequence[Change] = (),
+        first: Callable[[], Sequence[Change]] = tuple,
         default_min_insync: int = 1,
         show: Callable[[ClusterImage, Sequence[Change]], None] = lambda image, changes: None,
     ) -> None:
@@ -237,8 +237,10 @@ class QuorumController:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _begin_cluster(self, image: ClusterImage, next_offset: int) -> _Decision:
-        records = first_records(image, self._first)
-        return _Decision(self._first if records else (), None, records)
+        if has_begun(image):
+            return _Decision((), None)
+        first = self._first()
+        return _Decision(tuple(first), None, first_records(image, first))
 
     def _register_myself(self, image: ClusterImage, next_offset: int) -> _Decision:
         is_known = image.controllers.get(self.me.id) == self.me

@@ -64,7 +64,7 @@ class Stage:
             random_bytes=lambda count: b"r" * count,
             rules=lambda: self.rules,
             periods=lambda: self.periods,
-            first=first_features(),
+            first=first_features,
             show=lambda image, changes: self.shown.append((image, tuple(changes))),
             **given,
         )
