@@ -4,6 +4,7 @@ circle that ends later would stay for ever."""
 from __future__ import annotations
 
 import gc
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ ROOMS = ("ottla.broker.", "ottla.storage.", "ottla.net.", "ottla.cluster.")
 @pytest.fixture
 def no_search() -> Iterator[None]:
     gc.unfreeze()  # brokers of other tests in this process froze what they had, and are gone
+    sys.last_value = sys.last_traceback = None  # what the test before this one had when it failed, if it did
     gc.collect()
     gc.disable()
     yield
