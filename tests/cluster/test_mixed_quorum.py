@@ -1,7 +1,8 @@
 """Quorums of Apache Kafka 4.3.1 and Ottla: two of theirs and one of ours, one and two, and three of ours.
 
-Leaders of the metadata log are stopped, killed and paused under load. Nothing that was acknowledged is lost, nobody is
-stuck, and the logs of all voters are the same bytes. Needs Java and Kafka's jars; `make test-long` runs it.
+Leaders of the metadata log are stopped, killed, paused and cut off under load, a hundred times. Nothing that was
+acknowledged is lost, nobody is stuck, and the logs of all voters are the same bytes. Needs Java and Kafka's jars;
+`make test-long` runs it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from tests.cluster.cuttable import Cuttable
 from tests.cluster.judging import KAFKA, OTTLA
 from tests.cluster.kraft_cluster import KRaftCluster
 from tests.cluster.test_kraft_broker import eventually
@@ -22,13 +24,15 @@ from tests.conformance.java_programs import JavaPrograms, jars_or_skip
 from tests.patience import HANG_S
 
 import ottla
+from ottla.cli.lab_cluster import free_ports
 from ottla.errors import OttlaError
 from ottla.testing.promises import NumberedLoad, read_numbers
 
 PARTITIONS: Final = 4
-CHANGES: Final = 12
+CHANGES: Final = 100
 OURS, APACHES = 11, 12
-HITS: Final = (signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP)
+CUT: Final = "connections are cut"
+HITS: Final = (signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP, CUT)
 QUORUMS: Final = {
     "two of Apache's and one of ours": {1: KAFKA, 2: OTTLA, 3: KAFKA},
     "one of Apache's and two of ours": {1: OTTLA, 2: KAFKA, 3: OTTLA},
@@ -41,6 +45,26 @@ def running(directory: Path, voters: Mapping[int, str], brokers: Mapping[int, st
     cluster = KRaftCluster(directory, brokers, voters=voters, jars=jars_or_skip("4.3"))
     with cluster:
         yield cluster
+    assert cluster.faults() == []
+
+
+@contextlib.contextmanager
+def running_cuttable(
+    directory: Path, voters: Mapping[int, str], brokers: Mapping[int, str]
+) -> Iterator[tuple[KRaftCluster, Mapping[int, Cuttable]]]:
+    """The same with a proxy before each controller."""
+    cluster = KRaftCluster(directory, brokers, voters=voters, jars=jars_or_skip("4.3"))
+    cluster.expected = "channel manager timed out before sending the request"  # a registration, which is tried again
+    proxies = {}
+    with contextlib.ExitStack() as stack:
+        for (number, node), port in zip(cluster.controllers.items(), free_ports(len(voters)), strict=True):
+            cluster.extra[number] = {
+                "listeners": f"CONTROLLER://127.0.0.1:{port}",
+                "advertised.listeners": f"CONTROLLER://{node.address}",
+            }
+            proxies[number] = stack.enter_context(Cuttable(port, node.port))
+        stack.enter_context(cluster)
+        yield cluster, proxies
     assert cluster.faults() == []
 
 
@@ -75,7 +99,7 @@ def have_the_same_log(cluster: KRaftCluster) -> bool:
 @pytest.mark.long
 @pytest.mark.parametrize("voters", QUORUMS.values(), ids=QUORUMS.keys())
 def test_leaders_of_the_metadata_log_are_lost_under_load(tmp_path: Path, voters: Mapping[int, str]) -> None:
-    with running(tmp_path, voters, {OURS: OTTLA, APACHES: KAFKA}) as cluster:
+    with running_cuttable(tmp_path, voters, {OURS: OTTLA, APACHES: KAFKA}) as (cluster, proxies):
         cluster.create_topic("clicks", PARTITIONS, 2)
         cluster.wait_for_copies("clicks")
         led_by: set[int] = set()
@@ -84,8 +108,11 @@ def test_leaders_of_the_metadata_log_are_lost_under_load(tmp_path: Path, voters:
         ) as load:
             leader, epoch = wait_for_leader(cluster, lambda leader, epoch: leader > 0)
             for change, hit in zip(range(CHANGES), itertools.cycle(HITS), strict=False):
-                cluster.signal(leader, hit)
                 gone, before = leader, epoch
+                if isinstance(hit, signal.Signals):
+                    cluster.signal(gone, hit)
+                else:
+                    proxies[gone].cut()
                 leader, epoch = wait_for_leader(
                     cluster, lambda found, at, gone=gone, before=before: at > before and found not in (-1, gone)
                 )
@@ -94,6 +121,8 @@ def test_leaders_of_the_metadata_log_are_lost_under_load(tmp_path: Path, voters:
                 load.wait_for(50, HANG_S)
                 if hit is signal.SIGSTOP:
                     cluster.signal(gone, signal.SIGCONT)
+                elif hit is CUT:
+                    proxies[gone].heal()
                 else:
                     cluster.start_node(gone)
             load.end()

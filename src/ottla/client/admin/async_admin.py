@@ -87,6 +87,9 @@ class AsyncAdmin(AdminCalls):
         await self._start()
         await self._network.coordinator("group", group_id, timeout_ms=self._timeout_ms(timeout))
 
+    async def _pause(self, pause_ms: float) -> None:
+        await self._network.sleep(pause_ms)
+
     async def _start(self) -> None:
         if not self._started:
             self._started = True

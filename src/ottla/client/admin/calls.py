@@ -12,7 +12,7 @@ coordinator_calls.py, who may what and how much in access_calls.py.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.client.admin.access_calls import AccessCalls
 from ottla.client.admin.arguments import by_name, config_resources, new_topics, raise_failed, several
@@ -20,7 +20,7 @@ from ottla.client.admin.coordinator_calls import CoordinatorCalls
 from ottla.client.admin.later import loaded_when_used
 from ottla.client.admin.plans import PartlyFailed
 from ottla.client.arguments import by_partition, whole_number
-from ottla.errors import OttlaError, TopicAlreadyExists, UnsupportedVersion
+from ottla.errors import OttlaError, TopicAlreadyExists, UnknownTopicOrPartition, UnsupportedVersion
 from ottla.values import OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -30,6 +30,10 @@ else:
     cluster, configs, copies, offsets, replicas, topics = map(
         loaded_when_used, ("cluster", "configs", "copies", "offsets", "replicas", "topics")
     )
+
+
+KNOWN_SOON_MS: Final = 50.0
+"""Until it is asked again for what a broker will hear of in a moment."""
 
 
 class AdminCalls(CoordinatorCalls, AccessCalls):
@@ -315,16 +319,32 @@ class AdminCalls(CoordinatorCalls, AccessCalls):
     async def _made_by_us(
         self, wanted: topics.NewTopic, error: OttlaError, timeout: float | None
     ) -> topics.CreatedTopic:
-        """A topic that is there after the answer to our first request was lost: ours, if it is what we asked for."""
-        there = (await self.describe_topics([wanted.name], timeout=timeout))[wanted.name]
-        resource = configs.ConfigResource(configs.ConfigResourceType.TOPIC, wanted.name)
-        entries = (await self.describe_configs([resource], timeout=timeout))[resource]
-        settings = {name: entry.value for name, entry in entries.items()}
+        """A topic that is there after the answer to our first request was lost: ours, if it is what we asked for. The
+        controller knows it; whoever is asked may hear of it a moment later."""
+        left_ms = self._timeout_ms(timeout)
+        while True:
+            try:
+                there, settings = await self._described(wanted.name, timeout)
+                break
+            except UnknownTopicOrPartition:
+                if left_ms <= 0:
+                    raise
+                left_ms -= KNOWN_SOON_MS
+                await self._pause(KNOWN_SOON_MS)
         other = topics.difference(wanted, there, settings)
         if other is not None:
             raise TopicAlreadyExists(f"{wanted.name}, and {other}, so it is not the one of this call") from error
         copies = len(there.partitions[0].replicas)
         return topics.CreatedTopic(wanted.name, there.topic_id, len(there.partitions), copies, settings)
+
+    async def _described(
+        self, name: str, timeout: float | None
+    ) -> tuple[topics.TopicDescription, Mapping[str, str | None]]:
+        """A topic, and its settings."""
+        there = (await self.describe_topics([name], timeout=timeout))[name]
+        resource = configs.ConfigResource(configs.ConfigResourceType.TOPIC, name)
+        entries = (await self.describe_configs([resource], timeout=timeout))[resource]
+        return there, {name: entry.value for name, entry in entries.items()}
 
     async def _describe_in_pages(
         self, names: Sequence[str], timeout: float | None, limit: int

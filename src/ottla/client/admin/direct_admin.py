@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -128,6 +129,9 @@ class _DirectCalls(AdminCalls):
         work = Work(plan, keys)
         self._admin.ended(work, self._timeout_ms(timeout))
         return work.result()
+
+    async def _pause(self, pause_ms: float) -> None:
+        time.sleep(pause_ms / 1_000)  # noqa: ASYNC251, no loop runs it
 
     async def _find_coordinator(self, group_id: str, timeout: float | None) -> None:
         admin = self._admin._take_ordinary()

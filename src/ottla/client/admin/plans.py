@@ -149,6 +149,10 @@ class Carrier(abc.ABC):
     async def _find_coordinator(self, group_id: str, timeout: float | None) -> None:
         """Have the coordinator of a group looked up, whoever it is."""
 
+    @abc.abstractmethod
+    async def _pause(self, pause_ms: float) -> None:
+        """Wait before something is asked again."""
+
     async def _ask(self, question: Question[V], timeout: float | None) -> V:
         return (await self._carry_out(question, [None], timeout))[None]
 

@@ -92,8 +92,21 @@ def test_when_time_is_over_the_last_error_is_raised() -> None:
 DESCRIBE_TOPIC_PARTITIONS = 75
 
 
-async def made_twice(cluster: FakeCluster, wanted: NewTopic) -> Any:
-    """Ask for a topic; the first answer is lost, and the second says that it is there."""
+async def made_twice(cluster: FakeCluster, wanted: NewTopic, *, described_in_vain: int = 0) -> Any:
+    """Ask for a topic; the first answer is lost, and the second says that it is there. Who is asked then has not heard
+    of it so many times."""
+    left = described_in_vain
+
+    def describe(request: Message) -> Message:
+        nonlocal left
+        assert isinstance(request, MetadataRequest)
+        if "clicks" in cluster.topics and left:
+            left -= 1
+            del cluster.topics["clicks"]
+            answer = cluster.describe(request)
+            cluster.topics["clicks"] = 1
+            return answer
+        return cluster.describe(request)
 
     def lost(request: Message) -> None:
         cluster.topics["clicks"] = 1
@@ -110,7 +123,7 @@ async def made_twice(cluster: FakeCluster, wanted: NewTopic) -> Any:
         return DescribeConfigsResponse(results=[result])
 
     for broker in cluster.brokers.values():
-        broker.answers.update({"CreateTopics": lost, "DescribeConfigs": settings})
+        broker.answers.update({"CreateTopics": lost, "DescribeConfigs": settings, "Metadata": describe})
         broker.offered.pop(DESCRIBE_TOPIC_PARTITIONS)
     async with admin_of(cluster, **{"request.timeout.ms": 1000}) as admin:
         making = asyncio.create_task(admin.create_topics([wanted]))
@@ -124,6 +137,14 @@ def test_a_topic_whose_answer_was_lost_is_the_one_that_was_asked_for() -> None:
     async def scenario(cluster: FakeCluster) -> None:
         made = await made_twice(cluster, NewTopic("clicks", 1, configs={"retention.ms": "5"}))
         assert (made.num_partitions, made.configs) == (1, {"retention.ms": "5"})
+
+    run(scenario)
+
+
+def test_a_topic_whose_answer_was_lost_is_waited_for_where_nobody_has_heard_of_it() -> None:
+    async def scenario(cluster: FakeCluster) -> None:
+        made = await made_twice(cluster, NewTopic("clicks", 1), described_in_vain=4)
+        assert made.num_partitions == 1
 
     run(scenario)
 
