@@ -5,8 +5,8 @@
     python -m bench.cluster --rounds 5         more rounds, steadier medians
     python -m bench.cluster --markdown         as docs/performance.md has it
 
-Exit code 1 when a bar is not reached. Needs Java and ZooKeeper's jars (`ottla zookeeper start --help`), and for part
-`kafka` Apache Kafka's (tests/conformance/kafka_jars.py). Data goes to a directory that is removed, under --root.
+Exit code 1 when a bar is not reached. Parts `kafka`, `lost-node` and `many-partitions` need Java and the jars of Apache
+Kafka (tests/conformance/kafka_jars.py). Data goes to a directory that is removed, under --root.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.cluster import parts
+from bench.cluster import parts, quorum
 from bench.cluster.against_kafka import produce_against_kafka
 from bench.cluster.several import four_against_one
 from bench.walk.figures import Figure, markdown, table
@@ -29,6 +29,8 @@ PARTS = {
     "many": parts.many_partitions,
     "several": four_against_one,
     "kafka": produce_against_kafka,
+    "lost-node": quorum.lost_node,
+    "many-partitions": quorum.many_partitions,
 }
 
 

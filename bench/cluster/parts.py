@@ -1,8 +1,8 @@
 """What is measured: copying against one broker, fail-over of a leader, and a thousand partitions.
 
-1. All brokers, ZooKeeper and the client share one machine, so three brokers have the processors of one.
-2. Fail-over is by kill -9, which says nothing to anybody: ZooKeeper ends the session when its time is over, and the
-   time until then is part of the figure. For many partitions it is taken off, to show what the controller does.
+1. All brokers, which are a quorum, and the client share one machine, so three brokers have the processors of one.
+2. Fail-over is by kill -9, which says nothing to anybody: the controller fences a broker when its session is over, and
+   the time until then is part of the figure. For many partitions it is taken off, to show what the controller does.
 3. The single broker acknowledges without a sync (ottla.durability=replicated), as the copies do: otherwise the disk
    would be compared, not the copying.
 """
@@ -21,7 +21,6 @@ from bench.walk.figures import Figure
 import ottla
 from ottla.cli.lab_cluster import LabCluster
 from ottla.client.admin.topics import PartitionDescription
-from ottla.cluster.store.zookeeper.server import ZooKeeperServer
 from ottla.errors import UnknownTopicOrPartition
 
 RECORDS = 60_000
@@ -31,15 +30,15 @@ MANY = 1_000
 SESSION_S = 3.0
 LIMIT_S = 60.0
 SETTINGS = {
-    "zookeeper.session.timeout.ms": int(SESSION_S * 1000),
+    "broker.session.timeout.ms": int(SESSION_S * 1_000),
+    "broker.heartbeat.interval.ms": 500,
     "offsets.topic.num.partitions": 5,
     "transaction.state.log.num.partitions": 5,
 }
 
 
 def _lab(directory: Path, brokers: int) -> LabCluster:
-    zookeeper = ZooKeeperServer(directory / "zookeeper")
-    return LabCluster(directory, brokers=brokers, settings=SETTINGS, zookeeper=zookeeper)
+    return LabCluster(directory, brokers=brokers, settings=SETTINGS)
 
 
 def _make(lab: LabCluster, name: str, partitions: int, **configs: str) -> None:
