@@ -48,7 +48,7 @@ from ottla.broker.world import World
 from ottla.clock import SystemClock
 from ottla.cluster import model
 from ottla.cluster.config_layers import ConfigRules, TopicsInEffect
-from ottla.cluster.features import FEATURES, SUPPORTED
+from ottla.cluster.features import SUPPORTED
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.store.interface import MetadataStore, OwnStore, SharedStore
 from ottla.cluster.store.kraft import KRaftStore
@@ -403,7 +403,7 @@ class Server:
             broker_id,
             endpoints,
             rack=self.settings.broker_rack,
-            features=FEATURES if has_metadata_log else tuple(SUPPORTED),
+            features=self._world.features if has_metadata_log else tuple(SUPPORTED),
             directories=tuple(sorted(filter(None, directories))),
             cordoned_directories=tuple(sorted(filter(None, cordoned))) if has_metadata_log else None,
             lost_memory=lost_memory,

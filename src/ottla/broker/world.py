@@ -9,6 +9,8 @@ from typing import Final
 
 from ottla.broker.cluster.memory_loss import read_boot_id
 from ottla.clock import Clock, SystemClock
+from ottla.cluster.features import FEATURES
+from ottla.cluster.model import FeatureRange
 from ottla.light_dataclasses import dataclass
 from ottla.net.link import Transport
 from ottla.net.transport import TcpTransport
@@ -33,6 +35,8 @@ class World:
     workers: int = WORKERS
     boot_id: str | None = "one life"  # which life of the machine this is, memory_loss.py
     make_pool: Callable[[int], Executor] = make_threads
+    features: tuple[FeatureRange, ...] = FEATURES
+    """What this version knows; the simulation of an upgrade begins with an older one."""
 
     @classmethod
     def real(cls) -> World:

@@ -26,7 +26,7 @@ from ottla.broker.cluster.alone import AloneLink
 from ottla.broker.replication.partition import Partition
 from ottla.broker.server import Server
 from ottla.broker.settings import BrokerSettings
-from ottla.cluster.features import first_features
+from ottla.cluster.features import FEATURES, first_features
 from ottla.cluster.image import ClusterImage
 from ottla.records import RecordStream
 from ottla.simulation.controllers import FIRST_ID, Controllers
@@ -78,6 +78,7 @@ class Seat:
         self.begun: Server | None = None  # of the process that was started last, also while it is not ready
         self.server: Server | None = None  # of the process that lives, once it is ready
         self.is_wanted = False
+        self.features = FEATURES  # of the version that is started next
 
 
 class SimulatedCluster:
@@ -91,6 +92,7 @@ class SimulatedCluster:
         brokers: int,
         controllers: int = 0,
         combined: bool = False,
+        is_old: bool = False,
         settings: Mapping[str, object] | None = None,
         timeline: Timeline | None = None,
         session_s: float = SESSION_S,
@@ -107,7 +109,7 @@ class SimulatedCluster:
         if controllers:
             first = 0 if combined else FIRST_ID
             hosts = {first + each: _host(each) if combined else f"10.0.9.{each + 1}" for each in range(controllers)}
-            self.controllers = Controllers(Random(random.getrandbits(64)), hosts, session_s=session_s)
+            self.controllers = Controllers(Random(random.getrandbits(64)), hosts, session_s=session_s, is_old=is_old)
             common |= self.controllers.of_brokers
         elif brokers > 1:
             cluster_id = uuid_to_text(random_uuid(random.randbytes))
@@ -139,6 +141,7 @@ class SimulatedCluster:
         seat = Seat(name, machine, _settings(tuple(settings.items())))
         if self.controllers is not None:
             self.controllers.format(machine.disk.mount(), seat.settings, node, self.random)
+            seat.features = self.controllers.features
         return seat
 
     @property
@@ -189,7 +192,7 @@ class SimulatedCluster:
         assert process is not None, "it runs in it"
         member = None if self.ensemble is None else self.ensemble.connect(process, seat.machine.host)
         try:
-            server = seat.begun = Server(seat.settings, seat.machine.world(), shared_store=member)
+            server = seat.begun = Server(seat.settings, seat.machine.world(seat.features), shared_store=member)
             await server.start()
             seat.server = server
             self.timeline.add(seat.name, "ready", process.name)

@@ -18,9 +18,12 @@ from typing import Final
 
 from ottla.broker.server import Server
 from ottla.broker.settings import BrokerSettings
-from ottla.cluster.features import KRAFT_RANGE
+from ottla.cluster.features import FEATURES, KRAFT_RANGE, first_features
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.metadata_log.writing import records_for
+from ottla.cluster.model import METADATA_VERSION
 from ottla.cluster.raft.fetching import Identity
-from ottla.cluster.raft.format import write_first_voters
+from ottla.cluster.raft.format import write_bootstrap, write_first_voters
 from ottla.cluster.raft.node import RaftNode
 from ottla.cluster.raft.snapshots import Voters
 from ottla.protocol.metadata_log.control import VotersRecord
@@ -28,6 +31,11 @@ from ottla.storage.directory.checkpoints import MetaProperties, write_meta_prope
 from ottla.storage.files import Files
 from ottla.values import Address, random_uuid, uuid_to_text
 
+NEW_LEVEL: Final = next(each.max_level for each in FEATURES if each.name == METADATA_VERSION)
+OLD_FEATURES: Final = tuple(
+    each._replace(max_level=NEW_LEVEL - 1) if each.name == METADATA_VERSION else each for each in FEATURES
+)
+"""Of the version before."""
 FIRST_ID: Final = 100
 PORT: Final = 9093
 LISTENER: Final = "CONTROLLER"
@@ -41,8 +49,9 @@ FETCHES: Final = 3
 class Controllers:
     """See the module."""
 
-    def __init__(self, random: Random, voters: Mapping[int, str], *, session_s: float) -> None:
-        """`voters` are the hosts of the nodes that vote."""
+    def __init__(self, random: Random, voters: Mapping[int, str], *, session_s: float, is_old: bool = False) -> None:
+        """`voters` are the hosts of the nodes that vote. `is_old`: the cluster begins as the version before."""
+        self.features = OLD_FEATURES if is_old else FEATURES
         self.cluster_id = uuid_to_text(random_uuid(random.randbytes))
         self.hosts = dict(voters)
         self._directory_ids = {node: random_uuid(random.randbytes) for node in voters}
@@ -84,6 +93,8 @@ class Controllers:
             if path == settings.metadata_directory:
                 directory_id = self._directory_ids.get(node, directory_id)
             write_meta_properties(files, path, MetaProperties(1, self.cluster_id, node, directory_id))
+        first = first_features([each for each in self.features if each != KRAFT_RANGE])
+        write_bootstrap(files, settings.metadata_directory, records_for(first, ClusterImage("")), lambda: 0)
         if node in self.hosts and not self._is_static:
             record = VotersRecord(voters=[self._node(each).as_voter() for each in self.hosts])
             write_first_voters(files, settings.metadata_directory, Voters(KRAFT_RANGE.max_level, record), lambda: 0)

@@ -13,6 +13,8 @@ from __future__ import annotations
 from random import Random
 
 from ottla.broker.world import World
+from ottla.cluster.features import FEATURES
+from ottla.cluster.model import FeatureRange
 from ottla.simulation.clock import SimulatedClock
 from ottla.simulation.disk import SimulatedDisk
 from ottla.simulation.executor import SLOW_S, SimulatedExecutor
@@ -48,8 +50,8 @@ class Machine:
         self.process = self._loop.new_process(f"{name} life {self._lives}")
         return self.process
 
-    def world(self) -> World:
-        """The doors of the process that was booted last."""
+    def world(self, features: tuple[FeatureRange, ...] = FEATURES) -> World:
+        """The doors of the process that was booted last; `features` are those of its version."""
         random = Random(self.random.getrandbits(64))
         return World(
             self.disk.mount(),
@@ -60,6 +62,7 @@ class Machine:
             make_pool=lambda workers: SimulatedExecutor(
                 self._loop, random, workers=workers, slow_s=lambda: self.slow_disk_s
             ),
+            features=features,
         )
 
     def kill(self) -> None:

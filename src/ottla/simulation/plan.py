@@ -10,10 +10,11 @@ from ottla.light_dataclasses import dataclass, replace
 from ottla.simulation.fault import BIT_ROT, CONTROLLER_KINDS, KINDS, LATER_KINDS, Fault, draw_faults, later_kinds
 from ottla.simulation.swarm import drawn_values
 from ottla.simulation.workloads import share_groups
-from ottla.simulation.workloads.names import ALL_LOADS, ALWAYS, LOADS, later_loads
+from ottla.simulation.workloads.names import ALL_LOADS, ALWAYS, LOADS, UPGRADE, later_loads
 from ottla.simulation.workloads.tempo import Tempo
 from ottla.simulation.workloads.zombies import CLIENT_KINDS, draw_client_faults
 
+UPGRADED: Final = 0.2  # of all clusters under controllers
 ROTS: Final = 6  # in a run, on average
 # A pass over all records begins so often that rot is found within the run; what is below a recovery point may rot.
 ROT_PERIODS: Final[Mapping[str, int]] = {
@@ -98,6 +99,7 @@ class Plan:
         random = Random(f"controllers {self.seed}")
         drawn, controllers, combined = random.choice((1, 3, 3)), random.choice((1, 3)), random.random() < 0.5
         kinds = tuple(random.sample(CONTROLLER_KINDS, random.randint(0, 3)))
+        loads = (*self.loads, UPGRADE) if random.random() < UPGRADED else self.loads
         durability = self.durability if self.brokers > 1 else random.choice(("durable", "replicated"))
         count = brokers or drawn
         return replace(
@@ -105,6 +107,7 @@ class Plan:
             brokers=count,
             controllers=min(controllers, count) if combined else controllers,
             combined=combined,
+            loads=loads,
             kinds=(*self.kinds, *kinds),
             durability=durability if count > 1 else "durable",
         )

@@ -20,9 +20,11 @@ from random import Random
 from typing import Final
 
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.model import METADATA_VERSION
 from ottla.light_dataclasses import dataclass, field
 from ottla.simulation.checker import Anomaly, check
 from ottla.simulation.cluster import SimulatedCluster
+from ottla.simulation.controllers import NEW_LEVEL
 from ottla.simulation.fault import LATER_KINDS, Fault
 from ottla.simulation.faults import Faults
 from ottla.simulation.history import History
@@ -36,7 +38,7 @@ from ottla.simulation.workloads.base import name_of
 from ottla.simulation.workloads.churn import TOPIC as CHURNED
 from ottla.simulation.workloads.cleaning import broker_settings
 from ottla.simulation.workloads.drawn import COPIES, SUNK, TOPIC, TRANSFERS, Work
-from ottla.simulation.workloads.names import CLEANED
+from ottla.simulation.workloads.names import CLEANED, UPGRADE
 from ottla.simulation.workloads.zombies import CLIENT_KINDS, ClientFaults
 
 HEAL_S: Final = 120.0
@@ -187,6 +189,7 @@ class Simulation:
             brokers=plan.brokers,
             controllers=plan.controllers,
             combined=plan.combined,
+            is_old=UPGRADE in plan.loads,
             settings=settings,
             timeline=self.timeline,
             session_s=plan.session_s,
@@ -302,6 +305,8 @@ class Simulation:
             await asyncio.sleep(0.01)
             images = self.cluster.images()
         for name, image in images.items():
+            if image.feature(METADATA_VERSION) != NEW_LEVEL:
+                self.result.anomalies.append(Anomaly("not-upgraded", f"{name} has not the newest metadata.version"))
             if different := _differences(image, next(iter(images.values()))):
                 story = f"{name} and {next(iter(images))} have different {different} at {image.change_number}"
                 self.result.anomalies.append(Anomaly("metadata-differs", story))

@@ -15,6 +15,8 @@ from ottla.simulation.faults import EFFECTS
 from ottla.simulation.loop import new_loop
 from ottla.simulation.plan import Plan
 from ottla.simulation.run import run_plan
+from ottla.simulation.workloads.names import UPGRADE
+from ottla.simulation.workloads.upgrade import Upgrade
 
 COMBINED = replace(Plan.short(3, 3), controllers=3, combined=True)
 
@@ -33,6 +35,24 @@ def test_brokers_on_a_quorum_keep_what_they_acknowledged(seed):
 @pytest.mark.parametrize("combined", [True, False])
 def test_controllers_that_come_and_go_cost_nothing_that_was_acknowledged(kinds, combined):
     check(run_plan(replace(COMBINED, combined=combined, kinds=kinds, fault_pause_s=0.2)))
+
+
+@pytest.mark.parametrize("kinds", [(), ("kill", "controller-kill"), ("power", "voter-apart")])
+@pytest.mark.parametrize("combined", [True, False])
+def test_a_cluster_is_upgraded_node_by_node_under_load(kinds, combined):
+    loads = ("numbers", "follow", UPGRADE)
+    result = run_plan(replace(COMBINED, combined=combined, kinds=kinds, loads=loads, fault_pause_s=0.2))
+    check(result)
+    assert any(event.action == "raise" and event.kind == "ok" for event in result.history.events)
+
+
+def test_a_cluster_that_stays_behind_its_nodes_is_an_anomaly(monkeypatch):
+    async def nobody_raises(self, admin):
+        return True
+
+    monkeypatch.setattr(Upgrade, "_raise", nobody_raises)
+    result = run_plan(replace(COMBINED, kinds=(), loads=("numbers", "follow", UPGRADE)))
+    assert {each.name for each in result.anomalies} == {"not-upgraded"}
 
 
 def test_a_run_on_a_quorum_is_the_same_twice_and_says_how_it_is_repeated(capsys):

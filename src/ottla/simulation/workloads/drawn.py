@@ -20,11 +20,13 @@ from ottla.simulation.workloads import cleaning, copying, groups, share_groups
 from ottla.simulation.workloads.base import DEFAULT_TEMPO, Numbering, Workload, name_of, partitions_of
 from ottla.simulation.workloads.churn import Churn
 from ottla.simulation.workloads.moves import Moves
+from ottla.simulation.workloads.names import UPGRADE
 from ottla.simulation.workloads.numbers import Numbers
 from ottla.simulation.workloads.reading import FinalRead, Follower, Watcher
 from ottla.simulation.workloads.spark_sink import SparkSink
 from ottla.simulation.workloads.tempo import Tempo
 from ottla.simulation.workloads.transactions import ALONE, Transfers
+from ottla.simulation.workloads.upgrade import Upgrade
 from ottla.values import TopicPartition
 
 TOPIC: Final = "t"  # numbers; read by followers and groups
@@ -101,12 +103,12 @@ class Work:
 
     def clients(self) -> list[Workload]:
         """Those whose process may be killed or paused."""
-        return [load for load in self.running if not isinstance(load, Churn | Moves | cleaning.Cutter)]
+        return [load for load in self.running if not isinstance(load, Churn | Moves | Upgrade | cleaning.Cutter)]
 
     async def stop_moves(self) -> None:
         """Before anybody waits for all copies to be in sync."""
         for load in self.running:
-            if isinstance(load, Moves):
+            if isinstance(load, Moves | Upgrade):
                 await load.stop()
 
     async def stop(self) -> None:
@@ -191,7 +193,9 @@ class Work:
             )
 
     def _for_admins(self, name: str) -> Iterator[Workload]:
-        if name == "churn":
+        if name == UPGRADE:
+            yield Upgrade(*self._common("upgrade"))
+        elif name == "churn":
             yield Churn(*self._common("churn"), copies=self.copies)
         elif name == "moves":
             partitions = self.partitions(TOPIC)

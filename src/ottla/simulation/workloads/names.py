@@ -11,6 +11,7 @@ LOADS: Final = ("numbers", "follow", *GROUPS, "transfers", "copy", "churn", "mov
 # Drawn apart from the others: seeds that became tests keep what they had drawn.
 LATER: Final = ("spark-sink", "share-group")
 ALL_LOADS: Final = (*LOADS, *LATER)
+UPGRADE: Final = "upgrade"  # of clusters under controllers only
 LATER_PART: Final = 1 / 12  # of all seeds, for each of them
 ALWAYS: Final = ("numbers", "follow")
 COUNTS: Final = (0, 1, 1, 1, 2, 2, 3)  # of workloads beside those that always run

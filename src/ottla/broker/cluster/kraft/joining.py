@@ -27,7 +27,7 @@ from ottla.broker.security.own_login import controllers, own_login, own_principa
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.endpoints import Endpoint, is_loopback
 from ottla.cluster import model
-from ottla.cluster.features import FEATURES, KRAFT_RANGE
+from ottla.cluster.features import KRAFT_RANGE
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.metadata_log.loader import MetadataLoader
 from ottla.cluster.raft.fetching import FetchLimits, Identity
@@ -329,7 +329,7 @@ def _registration(me: model.Broker, image: ClusterImage, logs: LogManager, world
         ],
         features=[
             Feature(name=each.name, min_supported_version=each.min_level, max_supported_version=each.max_level)
-            for each in FEATURES
+            for each in me.features
         ],
         rack=me.rack,
         log_dirs=[each.directory_id for each in logs.directories if each.directory_id is not None],

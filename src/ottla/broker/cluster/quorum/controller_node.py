@@ -43,7 +43,6 @@ from ottla.broker.settings import BrokerSettings
 from ottla.broker.world import World
 from ottla.cluster import model
 from ottla.cluster.config_layers import TopicsInEffect
-from ottla.cluster.features import FEATURES
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import METADATA_VERSION
 from ottla.cluster.plan import Plan
@@ -148,7 +147,9 @@ class ControllerNode:
         if not following.quorum.raft.log.end_offset:
             first()  # a file that cannot be read is told before anybody votes
         self.controller = self._link.controller = QuorumController(
-            model.ControllerNode(self.broker.id, random_uuid(self._world.random.randbytes), self.endpoints, FEATURES),
+            model.ControllerNode(
+                self.broker.id, random_uuid(self._world.random.randbytes), self.endpoints, self._world.features
+            ),
             clock=self._world.clock,
             pool=self._pool,
             random_bytes=self._world.random.randbytes,
