@@ -16,7 +16,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -131,7 +130,8 @@ class _DirectCalls(AdminCalls):
         return work.result()
 
     async def _pause(self, pause_ms: float) -> None:
-        time.sleep(pause_ms / 1_000)  # noqa: ASYNC251, no loop runs it
+        admin = self._admin._take_ordinary()
+        admin._loop.run(admin._async._pause(pause_ms))
 
     async def _find_coordinator(self, group_id: str, timeout: float | None) -> None:
         admin = self._admin._take_ordinary()
