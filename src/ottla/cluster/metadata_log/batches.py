@@ -4,13 +4,14 @@
    the time at which it was appended, as Kafka writes them.
 2. Reading proves the checksum first. A record that is not known, or is not whole, stops the reader: the error says at
    which offset.
+3. Records are decoded when they are asked for, so that who reads a batch of ten thousand can pause in it.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 from ottla.errors import CorruptMessage, MalformedMessage
 from ottla.light_tuples import NamedTuple
@@ -25,6 +26,41 @@ BATCH_BYTES_MAX: Final = 8 << 20
 _CONTROL_KEY: Final = struct.Struct(">hh")
 
 
+class BatchRecords(Sequence[MetadataRecord]):
+    """The records of a batch; each is decoded once, when it is asked for first."""
+
+    __slots__ = ("_base_offset", "_decoded", "_values")
+
+    def __init__(self, values: list[Buffer | None], base_offset: int) -> None:
+        self._values = values
+        self._base_offset = base_offset
+        self._decoded: list[MetadataRecord] = []
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, index: Any) -> Any:
+        wanted = range(len(self))[index]
+        if isinstance(wanted, range):
+            return [self[each] for each in wanted]
+        while len(self._decoded) <= wanted:
+            self._decode_next()
+        return self._decoded[wanted]
+
+    def _decode_next(self) -> None:
+        number = len(self._decoded)
+        try:
+            self._decoded.append(decode_record(self._values[number])[0])
+        except (MalformedMessage, UnknownMetadataRecord) as error:
+            raise _at(self._base_offset + number, error) from None
+        self._values[number] = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 class MetadataBatch(NamedTuple):
     """A batch that was read; one of `records` and `controls` is empty."""
 
@@ -32,7 +68,7 @@ class MetadataBatch(NamedTuple):
     last_offset: int
     epoch: int
     timestamp_ms: int
-    records: tuple[MetadataRecord, ...]
+    records: Sequence[MetadataRecord]
     controls: tuple[ControlMessage, ...]
     size_bytes: int = 0
 
@@ -78,24 +114,28 @@ def read_batches(data: Buffer, *, only_controls: bool = False) -> Iterator[Metad
 
 
 def read_batch(batch: RecordBatch, *, only_controls: bool = False) -> MetadataBatch:
-    """A batch, proved and decoded."""
+    """A batch, proved."""
     batch.check()
-    records: list[MetadataRecord] = []
+    values: list[Buffer | None] = []
     controls: list[ControlMessage] = []
     for offset, _, key, value, _ in () if only_controls and not batch.is_control else batch.tuples():
+        if not batch.is_control:
+            values.append(value)
+            continue
         try:
-            if batch.is_control:
-                controls.append(decode_control(read_control_type(key), value))
-            else:
-                records.append(decode_record(value)[0])
+            controls.append(decode_control(read_control_type(key), value))
         except (MalformedMessage, UnknownMetadataRecord) as error:
-            raise type(error)(f"at offset {offset} of the metadata log: {error.detail}") from None
+            raise _at(offset, error) from None
     return MetadataBatch(
         batch.base_offset,
         batch.last_offset,
         batch.leader_epoch,
         batch.max_timestamp_ms,
-        tuple(records),
+        BatchRecords(values, batch.base_offset),
         tuple(controls),
         batch.size_bytes,
     )
+
+
+def _at(offset: int, error: MalformedMessage | UnknownMetadataRecord) -> MalformedMessage | UnknownMetadataRecord:
+    return type(error)(f"at offset {offset} of the metadata log: {error.detail}")

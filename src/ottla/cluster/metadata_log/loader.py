@@ -12,7 +12,8 @@
    number are equal, and brokers tell it with their heartbeats. `position` has its epoch and time besides, which a
    snapshot of it is named by.
 4. Of control records only the level of kraft.version is shown; voters and leaders are Raft's.
-5. A snapshot is loaded in steps, each bounded by STEP_RECORDS, and shown at the end.
+5. A snapshot is loaded in steps, each bounded by STEP_RECORDS, and shown at the end; so is a batch where who reads it
+   wants to do other things between.
 6. `take_changes` says by which changes the image became what it is, for who follows it without comparing images.
 """
 
@@ -37,6 +38,8 @@ from ottla.protocol.metadata_log.transactions import (
 )
 
 STEP_RECORDS: Final = 500
+STEP_TOPICS: Final = 20
+"""Of a snapshot, where a topic with all its partitions is one change."""
 NOTHING_READ: Final = -1
 
 
@@ -59,7 +62,7 @@ class MetadataLoader:
         self.image = ClusterImage(cluster_id, change_number=NOTHING_READ)
         self.position = Position()
         self._read = Position()
-        self._records: list[MetadataRecord] = []
+        self._replay: Replay | None = None  # of what was read and is not shown
         self._in_transaction = False
         self._changes: list[Change] | None = None
 
@@ -80,16 +83,24 @@ class MetadataLoader:
 
     def add(self, batch: MetadataBatch) -> bool:
         """Read one more batch; whether the image is another one then."""
+        before = self.position
+        for _ in self.steps(batch):
+            pass
+        return self.position != before
+
+    def steps(self, batch: MetadataBatch) -> Iterator[None]:
+        """The same, with a pause after every STEP_RECORDS; only the last step shows anything."""
         if batch.base_offset != self.end_offset:
             raise IllegalChange(f"the metadata log goes on at {batch.base_offset}; {self.end_offset} is the next one")
-        before = self.position
-        for offset, record in enumerate(batch.records, batch.base_offset):
-            self._take(record, Position(offset - 1, batch.epoch, batch.timestamp_ms))
+        for number, record in enumerate(batch.records, 1):
+            self._take(record, Position(batch.base_offset + number - 2, batch.epoch, batch.timestamp_ms))
+            if not number % STEP_RECORDS:
+                yield
         self._take_controls(batch)
-        self._read = Position(batch.last_offset, batch.epoch, batch.timestamp_ms)
+        read = Position(batch.last_offset, batch.epoch, batch.timestamp_ms)
         if not self._in_transaction:
-            self._show(self._read)
-        return self.position != before
+            yield from self._shown(read)
+        self._read = read
 
     def _take_controls(self, batch: MetadataBatch) -> None:
         for control in batch.controls:
@@ -101,27 +112,30 @@ class MetadataLoader:
             case BeginTransactionRecord():
                 if self._in_transaction:
                     raise IllegalChange(f"a transaction begins at offset {read.end_offset} within another one")
-                if self._records:
-                    self._show(read)
+                for _ in self._shown(read) if self._replay is not None else ():
+                    pass
                 self._in_transaction = True
             case EndTransactionRecord() | AbortTransactionRecord():
                 if not self._in_transaction:
                     raise IllegalChange(f"a transaction ends at offset {read.end_offset} that has not begun")
                 self._in_transaction = False
                 if isinstance(record, AbortTransactionRecord):
-                    self._records.clear()
+                    self._replay = None
             case _:
-                self._records.append(record)
+                if self._replay is None:
+                    self._replay = Replay(self.image)
+                self._replay.add(record)
 
-    def _show(self, position: Position) -> None:
-        replay = Replay(self.image)
-        for record in self._records:
-            replay.add(record)
-        self._records.clear()
-        changes = list(replay.changes())
+    def _shown(self, position: Position) -> Iterator[None]:
+        replay, self._replay = self._replay, None
+        image, changes = self.image, [] if replay is None else list(replay.changes())
+        for first in range(0, len(changes), STEP_RECORDS):
+            if first:
+                yield
+            image = apply_all(image, changes[first : first + STEP_RECORDS])
         if self._changes is not None:
             self._changes += changes
-        self.image = replace(apply_all(self.image, changes), change_number=position.offset)
+        self.image = replace(image, change_number=position.offset)
         self.position = position
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
@@ -141,10 +155,10 @@ class MetadataLoader:
                     replay.add(record)
                 yield
         changes = replay.changes()
-        while step := list(islice(changes, STEP_RECORDS)):
+        while step := list(islice(changes, STEP_TOPICS)):
             image = apply_all(image, step)
             yield
-        self._records.clear()
+        self._replay = None
         self._changes = None
         self._in_transaction = False
         self.position = self._read = Position(end_offset - 1, epoch, timestamp_ms)

@@ -283,8 +283,23 @@ def test_a_level_that_is_not_known_stops_the_reader(log: Log, level: int) -> Non
 def test_an_unknown_record_is_told_with_its_offset() -> None:
     good = encode_record(NoOpRecord(), 0)
     data = data_batch([good, b"\x01\x1d\x00\x00"], base_offset=41, epoch=1, timestamp_ms=0)
+    (batch,) = read_batches(data)
+    assert len(batch.records) == 2
+    assert batch.records[0] == NoOpRecord()
     with pytest.raises(UnknownMetadataRecord, match="at offset 42 of the metadata log: a record of type 29"):
-        list(read_batches(data))
+        list(batch.records)
+
+
+def test_a_long_batch_is_read_with_pauses_and_shown_at_the_end(log: Log) -> None:
+    before, end = log.loader.image, log.loader.end_offset
+    settings = [ConfigRecord(resource_type=4, resource_name=str(each), name="x", value="1") for each in range(1_200)]
+    values = [encode_record(each, 0) for each in settings]
+    (batch,) = read_batches(data_batch(values, base_offset=end, epoch=1, timestamp_ms=0))
+    seen = [log.loader.image for _ in log.loader.steps(batch)]
+    assert len(seen) == 4
+    assert all(image is before for image in seen)
+    assert len(log.loader.image.configs) == 1_200
+    assert log.loader.end_offset == end + 1_200
 
 
 def test_a_damaged_batch_stops_the_reader() -> None:

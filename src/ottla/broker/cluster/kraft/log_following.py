@@ -9,7 +9,7 @@
 1. Two loops: that of Raft (raft_loop.py) gets the log and syncs it; this one reads what is committed and shows it. So a
    broker that is long about its new partitions does not lose its place in the quorum.
 2. Batches are gathered to at most STEP_RECORDS records for one step, so that whoever comes back after a long time is
-   shown few images. `changes` of None mean that anything may be different.
+   shown few images; one that is longer is read with pauses. `changes` of None mean that anything may be different.
 3. `applied_offset` is of the last record that was shown; heartbeats tell it. On a node that is a controller, too, its
    broker and its controller are both shown the images.
 4. After so many bytes of records, or so much time, a snapshot is written and what is too old or too much leaves the log
@@ -24,7 +24,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from typing import Final, TypeAlias
 
 from ottla.broker.cluster.kraft.raft_loop import RaftLoop
@@ -167,7 +166,7 @@ class LogFollowing:
             # The snapshot of nothing, which tells the first voters, has nothing for an image.
             if newest is not None and newest.end_offset > read and read < max(metadata.start_offset, 1):
                 await self._load(newest)
-            elif not self._load_batches():
+            elif not await self._load_batches():
                 return False
             changes, image = self.loader.take_changes(), self.loader.image
             for show in self._shows:
@@ -182,16 +181,23 @@ class LogFollowing:
         for _ in steps:
             await next_turn()
 
-    def _load_batches(self) -> bool:
-        records = 0
-        batches: Iterator[MetadataBatch] = self._raft.committed(self.loader.end_offset)
-        for batch in islice(batches, STEP_RECORDS):
-            self.loader.add(batch)
+    async def _load_batches(self) -> bool:
+        for batch in (batches := self._next_batches()):
+            for _ in self.loader.steps(batch):
+                await next_turn()
             self._bytes_since += batch.size_bytes
+        return bool(batches)
+
+    def _next_batches(self) -> list[MetadataBatch]:
+        """Read in one piece: what others do to the log between two steps is no concern of what is committed."""
+        found, records = [], 0
+        batches: Iterator[MetadataBatch] = self._raft.committed(self.loader.end_offset)
+        for batch in batches:
+            found.append(batch)
             records += max(1, len(batch.records))
             if records >= STEP_RECORDS:
                 break
-        return records > 0
+        return found
 
     # --- snapshots ----------------------------------------------------------------------------------------------------
 
