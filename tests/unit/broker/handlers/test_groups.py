@@ -3,6 +3,7 @@
 import pytest
 
 from ottla.errors import (
+    CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     GroupIdNotFound,
     IllegalGeneration,
@@ -155,6 +156,18 @@ def test_a_member_joins_syncs_and_beats(grouped):
     assert grouped.ask(beat).error_code == IllegalGeneration.code
     beat.group_id = "other"
     assert grouped.ask(beat).error_code == UnknownMemberId.code
+
+
+def test_a_heartbeat_is_answered_blindly_while_the_coordinator_reads_what_it_took_over(grouped):
+    joined = member(grouped)
+    groups = grouped.broker.groups
+    place = groups.runtime._places[groups.partition_of("g")]
+    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=joined.member_id)
+    place.is_loaded = False
+    assert grouped.ask(beat).error_code == 0
+    assert commit(grouped, 1) == CoordinatorLoadInProgress.code
+    place.is_loaded = True
+    assert grouped.ask(beat).error_code == 0
 
 
 @pytest.mark.parametrize("version", range(4))
