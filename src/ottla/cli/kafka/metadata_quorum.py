@@ -20,7 +20,7 @@ from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
-    from ottla.client.admin.cluster import QuorumInfo, QuorumReplica
+    from ottla.quorum_health import QuorumInfo, QuorumReplica
 
 HEADINGS: Final = (
     "NodeId",

@@ -27,17 +27,17 @@ from typing import TYPE_CHECKING, Final
 from ottla.cli.connecting import sentences
 from ottla.cli.output import Failure
 from ottla.cli.quorum.beginning import VOTERS_WANTED, node_settings
-from ottla.cli.quorum.members import silent_ms
 from ottla.cli.quorum.node_file import with_node_file, write_node_file
 from ottla.cli.quorum.tokens import HOW_TO_GET_ONE, JoinToken
 from ottla.clock import SystemClock
 from ottla.light_dataclasses import dataclass
+from ottla.quorum_health import silent_ms
 
 if TYPE_CHECKING:
     from ottla.broker.settings import BrokerSettings
     from ottla.cli.quorum.places import Place
     from ottla.client.admin.async_admin import AsyncAdmin
-    from ottla.client.admin.cluster import QuorumEndpoint, QuorumInfo
+    from ottla.quorum_health import QuorumEndpoint, QuorumInfo
     from ottla.values import Address
 
 PATIENCE_MS: Final = 15_000

@@ -14,15 +14,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ottla.light_dataclasses import dataclass
+from ottla.quorum_health import SILENT_MS, lag, silent_ms
 
 if TYPE_CHECKING:
-    from ottla.client.admin.cluster import ClusterDescription, QuorumInfo, QuorumReplica
+    from ottla.client.admin.cluster import ClusterDescription
+    from ottla.quorum_health import QuorumInfo, QuorumReplica
 
 LEADER: Final = "leader"
 VOTER: Final = "voter"
 OBSERVER: Final = "observer"
-SILENT_MS: Final = 3_000
-"""Who has not fetched for so long is told to be silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +67,6 @@ class Member:
         return ", ".join(said) or "ok"
 
 
-def silent_ms(quorum: QuorumInfo, replica: QuorumReplica) -> int | None:
-    """For how long a replica of the metadata log has not fetched; None when it never did in this leadership."""
-    leader = next((each for each in quorum.voters if each.node_id == quorum.leader), None)
-    if replica.node_id == quorum.leader:
-        return 0
-    if leader is None or leader.last_fetch_timestamp_ms is None or replica.last_fetch_timestamp_ms is None:
-        return None
-    return max(leader.last_fetch_timestamp_ms - replica.last_fetch_timestamp_ms, 0)
-
-
 def members_of(cluster: ClusterDescription, quorum: QuorumInfo) -> list[Member]:
     """All nodes, by their ids."""
     brokers = {node.id: node for node in cluster.nodes}
@@ -86,7 +76,6 @@ def members_of(cluster: ClusterDescription, quorum: QuorumInfo) -> list[Member]:
     for each in sorted(quorum.observers, key=lambda replica: replica.last_fetch_timestamp_ms or -1):
         if each.node_id in brokers or (silent_ms(quorum, each) or 0) < SILENT_MS:
             observers[each.node_id] = each
-    end_offset = voters[quorum.leader].log_end_offset if quorum.leader in voters else quorum.high_watermark
     found = []
     for node_id in sorted({*brokers, *voters, *observers}):
         broker, replica = brokers.get(node_id), voters.get(node_id) or observers.get(node_id)
@@ -101,7 +90,7 @@ def members_of(cluster: ClusterDescription, quorum: QuorumInfo) -> list[Member]:
                 controller_address=f"{endpoints[0].host}:{endpoints[0].port}" if endpoints else None,
                 rack=None if broker is None else broker.rack,
                 end_offset=replica.log_end_offset if replica is not None and knows_end else None,
-                lag=max(end_offset - replica.log_end_offset, 0) if replica is not None and knows_end else None,
+                lag=None if replica is None else lag(quorum, replica),
                 silent_ms=None if replica is None else silent_ms(quorum, replica),
                 is_fenced=node_id in cluster.fenced,
                 directory_id=None if replica is None else replica.directory_id,

@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.client.admin.operations import AclOperation, operations_of
 from ottla.client.admin.plans import BrokerQuestion, Plan, Question, Route, by_topic, error_of, raise_error_of
-from ottla.errors import DuplicateVoter, OttlaError, VoterNotFound, broker_error
+from ottla.errors import DuplicateVoter, OttlaError, VoterNotFound
 from ottla.light_dataclasses import dataclass, field
 from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages import (
@@ -20,7 +20,10 @@ from ottla.protocol.messages import (
     update_features,
 )
 from ottla.protocol.schema import Message
-from ottla.values import ZERO_UUID, Node, TopicPartition
+from ottla.quorum_health import QuorumEndpoint as QuorumEndpoint
+from ottla.quorum_health import QuorumInfo as QuorumInfo
+from ottla.quorum_health import quorum_of
+from ottla.values import Node, TopicPartition
 
 METADATA_TOPIC = "__cluster_metadata"
 
@@ -281,36 +284,6 @@ class AlterReplicaLogDirs(Plan[Replica, None]):
 # --- quorum ----------------------------------------------------------------------------------------------------------
 
 
-class QuorumReplica(NamedTuple):
-    """A voter or observer of the metadata quorum."""
-
-    node_id: int
-    log_end_offset: int
-    last_fetch_timestamp_ms: int | None
-    last_caught_up_timestamp_ms: int | None
-    directory_id: bytes | None = None
-
-
-class QuorumEndpoint(NamedTuple):
-    """Where a member of the quorum listens."""
-
-    listener: str
-    host: str
-    port: int
-
-
-@dataclass(frozen=True, slots=True)
-class QuorumInfo:
-    """The metadata quorum of a KRaft cluster."""
-
-    leader: int
-    leader_epoch: int
-    high_watermark: int
-    voters: tuple[QuorumReplica, ...]
-    observers: tuple[QuorumReplica, ...]
-    endpoints: Mapping[int, tuple[QuorumEndpoint, ...]] = field(default_factory=dict)
-
-
 @dataclass(frozen=True)
 class DescribeQuorum(Question[QuorumInfo]):
     def ask(self, timeout_ms: int) -> Message:
@@ -319,28 +292,7 @@ class DescribeQuorum(Question[QuorumInfo]):
         return describe_quorum.DescribeQuorumRequest(topics=topics)
 
     def answer(self, response: Any) -> QuorumInfo:
-        raise_error_of(response)
-        partition = response.topics[0].partitions[0]
-        if partition.error_code:
-            raise broker_error(partition.error_code, partition.error_message)
-        return QuorumInfo(
-            leader=partition.leader_id,
-            leader_epoch=partition.leader_epoch,
-            high_watermark=partition.high_watermark,
-            voters=tuple(_quorum_replica(each) for each in partition.current_voters),
-            observers=tuple(_quorum_replica(each) for each in partition.observers),
-            endpoints={
-                node.node_id: tuple(QuorumEndpoint(each.name, each.host, each.port) for each in node.listeners)
-                for node in response.nodes
-            },
-        )
-
-
-def _quorum_replica(each: Any) -> QuorumReplica:
-    fetched = None if each.last_fetch_timestamp < 0 else each.last_fetch_timestamp
-    caught_up = None if each.last_caught_up_timestamp < 0 else each.last_caught_up_timestamp
-    directory = None if each.replica_directory_id == ZERO_UUID else each.replica_directory_id
-    return QuorumReplica(each.replica_id, each.log_end_offset, fetched, caught_up, directory)
+        return quorum_of(response)
 
 
 @dataclass(frozen=True)

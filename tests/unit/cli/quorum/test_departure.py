@@ -11,8 +11,9 @@ from ottla.cli.quorum import departure
 from ottla.cli.quorum.departure import depart, members
 from ottla.cli.quorum.leaving import removal, replacement
 from ottla.client.admin.admin import Admin
-from ottla.client.admin.cluster import ClusterDescription, QuorumInfo, QuorumReplica
+from ottla.client.admin.cluster import ClusterDescription
 from ottla.light_tuples import NamedTuple
+from ottla.quorum_health import QuorumInfo, QuorumReplica
 from ottla.values import Node, TopicPartition
 
 NOW_MS = 100_000

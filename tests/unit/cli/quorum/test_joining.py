@@ -19,7 +19,7 @@ from ottla.cli.quorum.joining import free_id, is_ours, may_vote
 from ottla.cli.quorum.node_file import read_node_file, with_node_file, write_node_file
 from ottla.cli.quorum.places import Place, choose_place, free_port
 from ottla.cli.quorum.tokens import JoinToken
-from ottla.client.admin.cluster import QuorumEndpoint, QuorumInfo, QuorumReplica
+from ottla.quorum_health import QuorumEndpoint, QuorumInfo, QuorumReplica
 from ottla.values import TopicPartition, random_uuid, uuid_to_text
 
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"

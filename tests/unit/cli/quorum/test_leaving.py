@@ -9,8 +9,9 @@ import pytest
 from ottla.cli.output import Failure
 from ottla.cli.quorum.leaving import moves_away, removal, replacement
 from ottla.cli.quorum.members import Member, members_of
-from ottla.client.admin.cluster import ClusterDescription, QuorumEndpoint, QuorumInfo, QuorumReplica
+from ottla.client.admin.cluster import ClusterDescription
 from ottla.light_tuples import NamedTuple
+from ottla.quorum_health import QuorumEndpoint, QuorumInfo, QuorumReplica
 from ottla.values import Node, TopicPartition
 
 NOW_MS = 100_000

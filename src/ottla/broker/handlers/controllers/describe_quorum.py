@@ -1,4 +1,8 @@
-"""DescribeQuorum, on a controller: who votes, who follows, and how far everybody is. Only the leader knows."""
+"""DescribeQuorum, on a controller: who votes, who follows, and how far everybody is. Only the leader knows.
+
+Raft counts in a time that nobody sets and that stands still while a machine sleeps. What is told are times of the
+clock of now: so long before it as Raft says that it was.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +42,12 @@ def handle(broker: Broker, request: DescribeQuorumRequest, context: RequestConte
         error = NotLeaderOrFollower(f"node {raft.node.key.id} does not lead the metadata log")
         return DescribeQuorumResponse(error_code=error.code, error_message=str(error), topics=[], nodes=[])
     now_ms = broker.clock.now_ms()
+    ahead_ms = now_ms - controller_link(broker).raft_loop.now_ms()
     topics = [
         ResponseTopicData(
             topic_name=topic.topic_name,
             partitions=[
-                _partition(raft, leadership, now_ms)
+                _partition(raft, leadership, now_ms, ahead_ms)
                 if (topic.topic_name, partition.partition_index) == (CLUSTER_METADATA, 0)
                 else _unknown(partition.partition_index)
                 for partition in topic.partitions
@@ -54,10 +59,12 @@ def handle(broker: Broker, request: DescribeQuorumRequest, context: RequestConte
     return DescribeQuorumResponse(error_code=NONE, topics=topics, nodes=nodes)
 
 
-def _partition(raft: Raft, leadership: Leadership, now_ms: int) -> ResponsePartitionData:
+def _partition(raft: Raft, leadership: Leadership, now_ms: int, ahead_ms: int) -> ResponsePartitionData:
     me = raft.node.key
     voters = [
-        _leader(raft, now_ms) if voter.id == me.id else _replica(voter, leadership.voters.get(voter, NOBODY_HEARD))
+        _leader(raft, now_ms)
+        if voter.id == me.id
+        else _replica(voter, leadership.voters.get(voter, NOBODY_HEARD), ahead_ms)
         for voter in raft.voters
     ]
     return ResponsePartitionData(
@@ -67,7 +74,9 @@ def _partition(raft: Raft, leadership: Leadership, now_ms: int) -> ResponseParti
         leader_epoch=raft.epoch,
         high_watermark=UNKNOWN if leadership.high_watermark is None else leadership.high_watermark,
         current_voters=voters,
-        observers=[_replica(key, progress) for key, progress in leadership.observers.items() if key.id != me.id],
+        observers=[
+            _replica(key, progress, ahead_ms) for key, progress in leadership.observers.items() if key.id != me.id
+        ],
     )
 
 
@@ -82,14 +91,18 @@ def _leader(raft: Raft, now_ms: int) -> ReplicaState:
     )
 
 
-def _replica(key: VoterKey, progress: Progress) -> ReplicaState:
+def _replica(key: VoterKey, progress: Progress, ahead_ms: int) -> ReplicaState:
     return ReplicaState(
         replica_id=key.id,
         replica_directory_id=key.directory_id,
         log_end_offset=progress.end_offset,
-        last_fetch_timestamp=progress.fetched_ms,
-        last_caught_up_timestamp=progress.caught_up_ms,
+        last_fetch_timestamp=_by_the_clock(progress.fetched_ms, ahead_ms),
+        last_caught_up_timestamp=_by_the_clock(progress.caught_up_ms, ahead_ms),
     )
+
+
+def _by_the_clock(time_ms: int, ahead_ms: int) -> int:
+    return UNKNOWN if time_ms < 0 else time_ms + ahead_ms
 
 
 def _unknown(index: int) -> ResponsePartitionData:

@@ -1,0 +1,50 @@
+"""DescribeQuorum on the controller that leads: times of the others are told by the clock of now."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ottla.broker.broker import Broker
+from ottla.broker.cluster.quorum.link import ControllerLink
+from ottla.broker.handlers.controllers.describe_quorum import handle
+from ottla.broker.http.call import context_of
+from ottla.cluster.raft.leading import Leadership
+from ottla.cluster.raft.voters import VoterKey, voters_by_settings
+from ottla.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionData, TopicData
+from ottla.quorum_health import quorum_of, silent_ms
+from ottla.values import Address
+
+RAFT_MS = 100_000
+HOUR_MS = 3_600_000
+
+
+def controller(clock_ms: int) -> Broker:
+    """Node 1 leads; node 2 fetched half a second ago, node 3 never did. Raft's time stood still for a while."""
+    voters = voters_by_settings([(number, Address("host", number)) for number in (1, 2, 3)], "CONTROLLER")
+    leadership = Leadership(VoterKey(1), 0, 0)
+    leadership.fetched(VoterKey(2), voters, 9, 9, RAFT_MS - 500)
+    raft = SimpleNamespace(
+        leadership=leadership,
+        node=SimpleNamespace(key=VoterKey(1)),
+        voters=voters,
+        epoch=4,
+        log=SimpleNamespace(end_offset=9),
+    )
+    made: Any = SimpleNamespace(clock=SimpleNamespace(now_ms=lambda: clock_ms), access=SimpleNamespace(is_on=False))
+    made.link = ControllerLink(made)
+    made.link.following = SimpleNamespace(quorum=SimpleNamespace(raft=raft, now_ms=lambda: RAFT_MS))
+    return cast(Broker, made)
+
+
+@pytest.mark.parametrize("clock_ms", [RAFT_MS, RAFT_MS + HOUR_MS, RAFT_MS - 50_000])
+def test_a_clock_that_was_set_or_a_machine_that_slept_makes_nobody_silent(clock_ms: int) -> None:
+    topic = TopicData(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])
+    found = quorum_of(handle(controller(clock_ms), DescribeQuorumRequest(topics=[topic]), context_of("User:a", "b")))
+    leader, heard, unheard = found.voters
+    assert leader.last_fetch_timestamp_ms == clock_ms
+    assert heard.last_fetch_timestamp_ms == heard.last_caught_up_timestamp_ms == clock_ms - 500
+    assert unheard.last_fetch_timestamp_ms is None
+    assert [silent_ms(found, each) for each in found.voters] == [0, 500, None]
