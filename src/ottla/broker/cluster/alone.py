@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +28,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import UNASSIGNED_DIRECTORY
 from ottla.cluster.placement import moved_replicas
 from ottla.cluster.plan import Plan
-from ottla.cluster.raft.log import LogState
+from ottla.cluster.raft.log import LogState, MetadataLog
 from ottla.cluster.store.interface import OwnStore
 from ottla.cluster.topics import create_topics
 from ottla.errors import (
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ottla.broker.broker import Broker
-    from ottla.cluster.raft.newest_records import LogEntry
 
 log = logging.getLogger(__name__)
 
@@ -84,8 +83,9 @@ class AloneLink:
     def log_state(self) -> LogState | None:
         return None if self.needs_restart else self._store.log_state()
 
-    def newest_records(self, count: int) -> Iterable[LogEntry]:
-        return () if self.needs_restart else self._store.newest_records(count)
+    @property
+    def metadata_log(self) -> MetadataLog | None:
+        return None if self.needs_restart else self._store.metadata_log
 
     async def prepare(self) -> None:
         """Make the disk follow the image: with thousands of partitions that takes seconds."""

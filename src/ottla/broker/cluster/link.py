@@ -8,7 +8,7 @@ quorum/link.py  no broker at all: a controller of a metadata log, which the othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.cluster.changes import P
@@ -16,7 +16,7 @@ from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
 from ottla.broker.requests.context import RequestContext
 from ottla.cluster import model
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.raft.log import LogState
+from ottla.cluster.raft.log import LogState, MetadataLog
 from ottla.errors import NotController
 from ottla.protocol.messages.create_topics import CreatableTopic
 from ottla.protocol.schema import Message
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ottla.broker.cluster.controller_role import ControllerRole
     from ottla.broker.observe.counts import ControllerCounts
     from ottla.broker.replication.followers import Followers
-    from ottla.cluster.raft.newest_records import LogEntry
 
 
 class Decider(Protocol):
@@ -92,8 +91,9 @@ class ClusterLink(Protocol):
     def log_state(self) -> LogState | None:
         """Of the metadata log of this node; None where the truth is kept elsewhere."""
 
-    def newest_records(self, count: int) -> Iterable[LogEntry]:
-        """The last committed records of that log, oldest first; none where there is none."""
+    @property
+    def metadata_log(self) -> MetadataLog | None:
+        """That log itself, to be read; None where there is none, or it has failed."""
 
     @property
     def is_idle(self) -> bool:

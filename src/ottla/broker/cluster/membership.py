@@ -125,8 +125,7 @@ class ClusterMember:
     def log_state(self) -> None:
         """The truth is in ZooKeeper, or kept by another process."""
 
-    def newest_records(self, count: int) -> tuple[()]:
-        return ()
+    metadata_log = None
 
     passed_on: frozenset[int] = frozenset()
 

@@ -31,6 +31,7 @@ WARNING: Final = "warning"
 
 
 CHECKS: Final = {
+    "quorum": "The metadata log has a leader and all of its voters",
     "brokers": "All brokers of the cluster serve",
     "leaders": "Every partition has a leader",
     "writes": "Every partition led here takes writes with acks=all",

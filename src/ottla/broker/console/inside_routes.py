@@ -19,6 +19,7 @@ from ottla.broker.console.flow import flow
 from ottla.broker.console.groups import group_list
 from ottla.broker.console.inside import locate, partition_inside
 from ottla.broker.console.needs import DESCRIBE_CLUSTER, DESCRIBE_TOPIC
+from ottla.broker.console.quorum import quorum_findings
 from ottla.broker.console.transactions import holders
 from ottla.broker.http.call import Call
 from ottla.broker.http.parts import HttpError, Json, Reply, Route, may, reply
@@ -49,6 +50,7 @@ async def find(call: Call, survey: Survey) -> list[Finding]:
     broker, counts, copies = call.broker, await survey.cluster(), await survey.copies()
     groups, _ = await group_list(call)
     found = [
+        *await quorum_findings(call),
         *cluster_findings(broker, counts, copies),
         *setting_findings(broker, counts),
         *holder_findings(await holders(call)),

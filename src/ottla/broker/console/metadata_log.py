@@ -1,36 +1,34 @@
-"""The metadata log as the console shows it: who leads it, how far it is, and its last records as sentences.
+"""The metadata log as the console shows it: its quorum (quorum.py), how far this node is, and the last
+records as sentences.
 
 A broker that keeps no metadata log says so: `is_kept` is false, and nothing else is there.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ottla.broker.console.needs import DESCRIBE_CLUSTER
+from ottla.broker.console.quorum import quorum
 from ottla.broker.http.call import Call
 from ottla.broker.http.parts import Json, Query, Reply, Route, may, reply
 from ottla.cluster.metadata_log.sentences import sentence
 from ottla.cluster.model import METADATA_VERSION
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
+from ottla.cluster.raft.newest_records import newest_records
 
 RECORDS: Final = 50
 RECORDS_LIMIT: Final = 200
 
 
-def metadata_log(broker: Broker, count: int) -> dict[str, Json]:
-    """The last `count` records, newest first, and the state of the log."""
-    state, image = broker.link.log_state(), broker.image
-    if state is None:
+async def metadata_log(call: Call, count: int) -> dict[str, Json]:
+    """The quorum, the state of the log, and its last `count` records, newest first."""
+    link = call.broker.link
+    log, state, image = link.metadata_log, link.log_state(), call.broker.image
+    if log is None or state is None:
         return {"is_kept": False}
-    entries = list(broker.link.newest_records(count))
     return {
         "is_kept": True,
-        "leader": state.leader_id,
-        "epoch": state.epoch,
-        "voters": state.voters,
+        **await quorum(call, state, log),
         "high_watermark": state.high_watermark,
         "end_offset": state.end_offset,
         "applied_offset": state.applied_offset,
@@ -46,13 +44,13 @@ def metadata_log(broker: Broker, count: int) -> dict[str, Json]:
                 "type": type(each.record).__name__,
                 "sentence": sentence(each.record, image),
             }
-            for each in reversed(entries)
+            for each in reversed(list(newest_records(log, count)))
         ],
     }
 
 
 async def read_metadata_log(call: Call) -> Reply:
-    return reply(metadata_log(call.broker, max(1, min(call.number("count", RECORDS), RECORDS_LIMIT))))
+    return reply(await metadata_log(call, max(1, min(call.number("count", RECORDS), RECORDS_LIMIT))))
 
 
 ROUTES: Final = (
@@ -61,7 +59,7 @@ ROUTES: Final = (
         "/api/metadata-log",
         read_metadata_log,
         may(DESCRIBE_CLUSTER),
-        "The metadata log of this node: who leads it, how far it is, and its last records as sentences.",
+        "The quorum of the metadata log, its elections, how far this node is, and the last records as sentences.",
         (Query("count", f"So many records, {RECORDS} by default and {RECORDS_LIMIT} at most.", "integer"),),
     ),
 )

@@ -23,6 +23,7 @@ from ottla.protocol.access import AclResource
 from ottla.protocol.schema import Message
 
 A = TypeVar("A", bound=Message)
+M = TypeVar("M", bound=Message)
 
 ASK_LIMIT_MS: Final = 3_000
 
@@ -39,7 +40,7 @@ async def ask_leader(call: Call, topic: str, index: int, request: Message, answe
     if not call.broker.link.leads_elsewhere(topic, index):
         return await call.ask(request, answer)
     call.check(need, topic if need.resource is AclResource.TOPIC else CLUSTER)
-    found = await _within(call, call.broker.link.ask_leader(topic, index, request))
+    found = await within(call, call.broker.link.ask_leader(topic, index, request))
     assert isinstance(found, answer)
     return found
 
@@ -54,7 +55,7 @@ async def ask_coordinator(call: Call, topic: str, name: str, request: Message, a
     if not call.broker.link.leads_elsewhere(topic, index):
         return await call.ask(request, answer)
     call.check(need, name)
-    found = await _within(call, call.broker.link.ask_leader(topic, index, request))
+    found = await within(call, call.broker.link.ask_leader(topic, index, request))
     assert isinstance(found, answer)
     return found
 
@@ -66,14 +67,15 @@ async def ask_everybody(call: Call, request: Message, answer: type[Message]) -> 
     """Ask all brokers; what the others say is to be cut to what the caller may see."""
     broker = call.broker
     others = [each.id for each in broker.image.active_brokers() if each.id != broker.id]
-    asked = [_or_none(_within(call, broker.link.ask_broker(each, request))) for each in others]
+    asked = [_or_none(within(call, broker.link.ask_broker(each, request))) for each in others]
     theirs = asyncio.gather(*asked)
     found: dict[int, Message] = {broker.id: await call.ask(request, answer)}
     found.update({each: said for each, said in zip(others, await theirs, strict=True) if said is not None})
     return Answers(found, [each for each in others if each not in found])
 
 
-async def _within(call: Call, asking: Awaitable[Message]) -> Message:
+async def within(call: Call, asking: Awaitable[M]) -> M:
+    """The answer, while somebody waits for it."""
     try:
         async with call.broker.clock.timeout(ASK_LIMIT_MS):
             return await asking

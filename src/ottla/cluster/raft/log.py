@@ -23,7 +23,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -42,9 +42,10 @@ from ottla.cluster.raft.snapshots import (
 from ottla.errors import KafkaStorageError, OffsetOutOfRange
 from ottla.light_dataclasses import dataclass
 from ottla.light_tuples import NamedTuple
+from ottla.protocol.metadata_log.control import VoterNode
 from ottla.storage.files import Buffer, Files
 from ottla.storage.log.flush import FlushJob
-from ottla.storage.log.leader_epochs import UNKNOWN_END, EpochEnd
+from ottla.storage.log.leader_epochs import UNKNOWN_END, EpochEnd, EpochEntry
 from ottla.storage.log.partition_log import PartitionLog, open_log
 from ottla.storage.log.read import ReadResult
 from ottla.storage.log.truncate import Removed
@@ -185,6 +186,11 @@ class MetadataLog:
         return 0 if self.newest_snapshot is None else self.newest_snapshot.epoch
 
     @property
+    def epochs(self) -> tuple[EpochEntry, ...]:
+        """Where each epoch begins that is still in the log, oldest first; the first one may have begun before it."""
+        return self._log.epochs.entries
+
+    @property
     def snapshots(self) -> tuple[SnapshotId, ...]:
         """The whole ones, oldest first."""
         return tuple(self._snapshots)
@@ -206,7 +212,7 @@ class MetadataLog:
     def snapshot_path(self, snapshot: SnapshotId) -> Path:
         return self.directory / snapshot.file_name
 
-    def state(self, quorum: QuorumState, voters: Voters, applied: Position) -> LogState:
+    def state(self, quorum: QuorumState, voters: Sequence[VoterNode], applied: Position) -> LogState:
         """Of this log, in a quorum whose newest state and voters are these."""
         newest = self.newest_snapshot
         path = None if newest is None or not newest.end_offset else self.snapshot_path(newest)
@@ -214,7 +220,7 @@ class MetadataLog:
             leader_id=quorum.leader_id,
             epoch=quorum.leader_epoch,
             voted_id=quorum.voted_id,
-            voters=1 if voters.record is None else len(voters.record.voters),
+            voters=tuple(voters),
             high_watermark=self.high_watermark,
             end_offset=self.end_offset,
             end_epoch=self.last_epoch,
@@ -370,7 +376,7 @@ class LogState(NamedTuple):
     leader_id: int
     epoch: int
     voted_id: int
-    voters: int
+    voters: tuple[VoterNode, ...]
     high_watermark: int
     end_offset: int
     end_epoch: int

@@ -24,13 +24,14 @@ from ottla.cluster.metadata_log.loader import MetadataLoader
 from ottla.cluster.raft.log import Discarded, LogLimits, MetadataLog, refuse_rot
 from ottla.cluster.raft.quorum_state import QuorumState, read_quorum_state, write_quorum_state
 from ottla.cluster.raft.snapshots import SnapshotId, Voters, read_snapshot
-from ottla.cluster.raft.voters import VoterHistory
+from ottla.cluster.raft.voters import VoterHistory, voters_by_settings
 from ottla.errors import DiskFull, OttlaError
 from ottla.light_tuples import NamedTuple
 from ottla.protocol.metadata_log.control import (
     ControlMessage,
     LeaderChangeMessage,
     Voter,
+    VoterNode,
 )
 from ottla.storage.files import Files
 
@@ -72,6 +73,12 @@ class QuorumOfOne:
     @property
     def voters(self) -> Voters:
         return self._voters.newest
+
+    @property
+    def voter_nodes(self) -> tuple[VoterNode, ...]:
+        """This node, with what the log says of it, if it does."""
+        record = self._voters.newest.record
+        return voters_by_settings([(self.node.id, None)], "").nodes if record is None else tuple(record.voters)
 
     @property
     def is_empty(self) -> bool:

@@ -76,14 +76,14 @@ def key_of(node: VoterNode) -> VoterKey:
     return VoterKey(node.voter_id, node.voter_directory_id)
 
 
-def voters_by_settings(addresses: Iterable[tuple[int, Address]], listener: str) -> VoterSet:
-    """What controller.quorum.voters says."""
+def voters_by_settings(addresses: Iterable[tuple[int, Address | None]], listener: str) -> VoterSet:
+    """What controller.quorum.voters says; None is a place that nobody has told."""
     return VoterSet(
         [
             VoterNode(
                 voter_id=voter_id,
                 voter_directory_id=ZERO_UUID,
-                endpoints=[VoterEndpoint(name=listener, host=address.host, port=address.port)],
+                endpoints=[VoterEndpoint(name=listener, host=address.host, port=address.port)] if address else [],
                 k_raft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=0),
             )
             for voter_id, address in addresses

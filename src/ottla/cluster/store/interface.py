@@ -28,8 +28,7 @@ from typing import Final, Protocol
 from ottla.cluster.changes import Change
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Broker
-from ottla.cluster.raft.log import LogState
-from ottla.cluster.raft.newest_records import LogEntry
+from ottla.cluster.raft.log import LogState, MetadataLog
 from ottla.cluster.store.events import Controller as Controller
 from ottla.cluster.store.events import StoreEvent
 from ottla.errors import DuplicateBrokerRegistration, KafkaStorageError, NotController, OttlaError
@@ -158,8 +157,9 @@ class OwnStore(MetadataStore, Protocol):
     def log_state(self) -> LogState | None:
         """Of the metadata log; None where there is none."""
 
-    def newest_records(self, count: int) -> Iterable[LogEntry]:
-        """The last ones of it, oldest first."""
+    @property
+    def metadata_log(self) -> MetadataLog | None:
+        """That log itself, to be read."""
 
     @property
     def upkeep_is_due(self) -> bool:

@@ -40,8 +40,7 @@ from ottla.cluster.metadata_log.loader import MetadataLoader, Position
 from ottla.cluster.metadata_log.writing import VersionedRecord, snapshot_records
 from ottla.cluster.model import Broker, ControllerNode, Endpoint, FeatureRange
 from ottla.cluster.quorum_controller.activation import abort_records, first_records, has_begun
-from ottla.cluster.raft.log import LogLimits, LogState, SnapshotRules
-from ottla.cluster.raft.newest_records import LogEntry, newest_records
+from ottla.cluster.raft.log import LogLimits, LogState, MetadataLog, SnapshotRules
 from ottla.cluster.raft.snapshots import RECORD_OVERHEAD_BYTES, Voters
 from ottla.cluster.raft.solo import LocalNode, QuorumOfOne
 from ottla.cluster.store.history import Deletions
@@ -297,11 +296,12 @@ class KRaftStore:
 
     def log_state(self) -> LogState:
         """For those who look after it."""
-        return self.quorum.log.state(self.quorum.state, self.quorum.voters, self._position)
+        return self.quorum.log.state(self.quorum.state, self.quorum.voter_nodes, self._position)
 
-    def newest_records(self, count: int) -> Iterator[LogEntry]:
-        """The last ones, oldest first."""
-        return newest_records(self.quorum.log, count)
+    @property
+    def metadata_log(self) -> MetadataLog:
+        """To be read."""
+        return self.quorum.log
 
     # --- upkeep -------------------------------------------------------------------------------------------------------
 

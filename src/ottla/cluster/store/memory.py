@@ -44,8 +44,7 @@ class MemoryStore:
     def log_state(self) -> None:
         """There is none."""
 
-    def newest_records(self, count: int) -> tuple[()]:
-        return ()
+    metadata_log = None
 
     @property
     def upkeep_is_due(self) -> bool:

@@ -227,11 +227,23 @@ def test_the_metadata_log_is_told_as_sentences(http):
         "Topic told is created",
     ]
     assert found["records"][0]["offset"] == found["high_watermark"] - 1 == found["applied_offset"]
-    assert (found["is_kept"], found["leader"], found["voters"]) == (True, 0, 1)
+    assert (found["is_kept"], found["node"], found["leader"], found["silence"]) == (True, 0, 0, "")
     assert len(http.get("/api/metadata-log", count=100000).value["records"]) <= 200
     everything = http.get("/api/metadata-log", count=200).value["records"]
     assert everything[-1]["sentence"] == "Controller 0 leads the metadata log"
     assert all(each["sentence"] for each in everything)
+
+
+def test_the_quorum_of_a_broker_alone_is_itself(http):
+    found = http.get("/api/metadata-log", count=1).value
+    (voter,) = found["voters"]
+    assert (voter["id"], voter["is_leader"], voter["voted_for"], voter["lag"]) == (0, True, 0, 0)
+    assert (found["observers"], found["observers_count"], found["troubles"]) == ([], 0, [])
+    (election,) = found["elections"]
+    assert (election["leader"], election["epoch"], election["offset"]) == (0, found["epoch"], 0)
+    assert (election["voters"], election["granted"], election["led_ms"]) == ([0], [0], None)
+    checks = {each["name"]: each["count"] for each in http.get("/api/findings").value["checks"]}
+    assert checks["quorum"] == 0
 
 
 def test_a_group_with_its_lag_and_its_way_back(kafka, http):

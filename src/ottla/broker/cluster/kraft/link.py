@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ottla.broker.cluster.apply import topics_of
@@ -42,7 +42,7 @@ from ottla.cluster.changes import Change, RegisterBroker, UnregisterBroker
 from ottla.cluster.image import NO_CONTROLLER, ClusterImage
 from ottla.cluster.metadata_log.levels import CORDONED_SINCE, DIRECTORIES_SINCE
 from ottla.cluster.model import METADATA_VERSION
-from ottla.cluster.raft.log import LogState
+from ottla.cluster.raft.log import LogState, MetadataLog
 from ottla.errors import NotController, OttlaError, broker_error
 from ottla.light_dataclasses import replace
 from ottla.ordered_set import OrderedSet
@@ -58,7 +58,6 @@ from ottla.values import ZERO_UUID, TopicPartition
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.cluster.link import Decider
-    from ottla.cluster.raft.newest_records import LogEntry
 
 log = logging.getLogger(__name__)
 
@@ -109,10 +108,9 @@ class KRaftLink:
     def log_state(self) -> LogState | None:
         return None if self._following.has_failed else self._following.log_state()
 
-    def newest_records(self, count: int) -> Iterable[LogEntry]:
-        from ottla.cluster.raft.newest_records import newest_records  # few look
-
-        return () if self._following.has_failed else newest_records(self._following.quorum.raft.log, count)
+    @property
+    def metadata_log(self) -> MetadataLog | None:
+        return None if self._following.has_failed else self._following.quorum.raft.log
 
     passed_on = PASSED_ON
 

@@ -131,7 +131,7 @@ class RaftLoop:
 
     def log_state(self, applied: Position) -> LogState:
         """For those who look after it."""
-        return self.raft.log.state(self.raft.state, self.raft.voter_history.newest, applied)
+        return self.raft.log.state(self.raft.state, self.raft.voters.nodes, applied)
 
     async def changed(self, limit_ms: float | None = None) -> None:
         """Return when the role, the epoch, the log or the high watermark is another one, or after that time."""

@@ -141,7 +141,7 @@ class ControllerNode:
     async def start(self, following: LogFollowing, connections: ControllerConnections, home: LogDirectory) -> None:
         """Vote, lead when elected, and answer. `home` is the directory of the log."""
         self.following = self._link.following = following
-        self._connections = connections
+        self._connections = self._link.connections = connections
         settings = self._settings
         first = cache(partial(first_changes, self._world.files, home.path, settings))
         if not following.quorum.raft.log.end_offset:

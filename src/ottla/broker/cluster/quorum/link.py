@@ -11,7 +11,7 @@ only controllers answer (broker/handlers/controllers/) find Raft and the decisio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.cluster.changes import P
@@ -22,7 +22,7 @@ from ottla.cluster import model
 from ottla.cluster.changes import AlterConfig, Change
 from ottla.cluster.image import NO_CONTROLLER, ClusterImage
 from ottla.cluster.model import ResourceType
-from ottla.cluster.raft.log import LogState
+from ottla.cluster.raft.log import LogState, MetadataLog
 from ottla.errors import BrokerNotAvailable, NotLeaderOrFollower
 from ottla.protocol.messages.create_topics import CreatableTopic
 from ottla.protocol.schema import Message
@@ -31,11 +31,11 @@ from ottla.values import TopicPartition
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.cluster.broker_addresses import BrokerAddresses
+    from ottla.broker.cluster.kraft.controllers import ControllerConnections
     from ottla.broker.cluster.kraft.log_following import LogFollowing
     from ottla.broker.cluster.kraft.raft_loop import RaftLoop
     from ottla.broker.cluster.link import Decider
     from ottla.broker.cluster.quorum.quorum_controller import QuorumController
-    from ottla.cluster.raft.newest_records import LogEntry
 
 NO_PARTITIONS: Final = "a controller has no partitions but that of the metadata log"
 
@@ -55,7 +55,8 @@ class ControllerLink:
         self._broker = broker
         self.controller: QuorumController
         self.following: LogFollowing
-        """Both are there before the first request is read."""
+        self.connections: ControllerConnections
+        """All are there before the first request is read."""
 
     @property
     def decider(self) -> Decider | None:
@@ -78,10 +79,9 @@ class ControllerLink:
     def log_state(self) -> LogState | None:
         return None if self.following.has_failed else self.following.log_state()
 
-    def newest_records(self, count: int) -> Iterable[LogEntry]:
-        from ottla.cluster.raft.newest_records import newest_records  # few look
-
-        return () if self.following.has_failed else newest_records(self.raft_loop.raft.log, count)
+    @property
+    def metadata_log(self) -> MetadataLog | None:
+        return None if self.following.has_failed else self.raft_loop.raft.log
 
     # --- the image ----------------------------------------------------------------------------------------------------
 
@@ -109,6 +109,11 @@ class ControllerLink:
         """Nothing is passed on: reads are answered from the image of this controller, and who wants a change of one
         that is not active is told so by `change`."""
         return None
+
+    async def ask_active(self, request: Message, timeout_ms: float) -> Message:
+        """The active controller's answer to this node, whose rights count there; raises an OttlaError at once while
+        nobody is known."""
+        return await self.connections.questions.ask(request, timeout_ms)
 
     # --- coming and going ---------------------------------------------------------------------------------------------
 

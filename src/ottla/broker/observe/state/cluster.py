@@ -62,7 +62,7 @@ def _read_metadata_log(broker: Broker, out: Readings, wall_ms: int) -> None:
         "high_watermark": state.high_watermark,
         "log_end_offset": state.end_offset,
         "log_end_epoch": state.end_epoch,
-        "number_of_voters": state.voters,
+        "number_of_voters": len(state.voters),
     }
     applied = {
         "last_applied_record_offset": state.applied_offset,
