@@ -69,7 +69,7 @@ def test_a_broker_that_is_well_has_nothing_wrong(kafka_broker):
     assert {finding.result for finding in found.values()} <= {"ok", "skipped"}, found
     assert [step.split()[0] for step in found] == [
         *("resolve", "connect", "TLS", "versions", "login"),
-        *("metadata", "broker", "controller", "topic", "topic", "replication"),
+        *("metadata", "broker", "controller", "quorum", "clock", "topic", "topic", "replication"),
     ]
 
 

@@ -10,7 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from ottla.errors import ClusterAuthorizationFailed, UnsupportedVersion
 from ottla.light_tuples import NamedTuple
+from ottla.quorum_health import (
+    CLOCK_MS,
+    NOBODY_LEADS,
+    UNLED,
+    QuorumInfo,
+    QuorumReplica,
+    Trouble,
+    shown,
+    silent_ms,
+    soundness,
+    troubles_of,
+)
 from ottla.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -95,6 +108,91 @@ def judge_defaults(default_replicas: int | None, min_in_sync: int | None, broker
         "ok",
         f"{broker_count} {'broker' if broker_count == 1 else 'brokers'}; new topics have {copies} of each partition",
     )
+
+
+# --- its quorum ---
+
+
+def judge_quorum(quorum: QuorumInfo, broker_count: int) -> list[Finding]:
+    """Whether it decides, and bears a loss; its voters are judged one by one."""
+    found = [each for each in troubles_of(quorum, brokers=broker_count) if each.node < 0 or len(quorum.voters) == 1]
+    bad = [each for each in found if each.is_bad]
+    status = [_of_trouble("quorum", each) for each in bad] or [Finding("quorum", "ok", soundness(quorum))]
+    return [*status, *(_of_trouble("number of voters", each) for each in found if not each.is_bad)]
+
+
+def judge_no_quorum(error: Exception) -> Finding | None:
+    """What it means that nobody describes it; None where that is no matter of the quorum."""
+    if isinstance(error, UnsupportedVersion):
+        return Finding("quorum", "skipped", "this cluster has no metadata log")
+    if isinstance(error, ClusterAuthorizationFailed):
+        return Finding("quorum", "skipped", "this user may not see it")
+    if isinstance(error, UNLED):
+        return _of_trouble("quorum", NOBODY_LEADS)
+    return None
+
+
+class Knock(NamedTuple):
+    """What became of a connection to a voter's controller listener; `speaks_kafka` is None where that is not known:
+    the listener may want TLS or a login that the client has not."""
+
+    place: str
+    connected: Finding
+    speaks_kafka: bool | None = None
+
+
+def judge_voter(quorum: QuorumInfo, voter: QuorumReplica, knock: Knock | None, broker_count: int) -> Finding:
+    """What the leader says of a voter, with what is found where it listens."""
+    step = f"voter {voter.node_id}"
+    troubles = [each for each in troubles_of(quorum, brokers=broker_count) if each.node == voter.node_id]
+    if not troubles:
+        return Finding(step, "ok", _sound(quorum, voter, knock))
+    (trouble,) = troubles
+    what = trouble.what
+    if knock is not None and knock.connected.result != "ok":
+        what += f"; at {knock.place}: {knock.connected.what}"
+    elif knock is not None and knock.speaks_kafka:
+        what += f"; at {knock.place} it answers, so it runs, and does not reach the leader or cannot go on"
+    elif knock is not None:
+        what += f"; at {knock.place} somebody listens"
+    return _of_trouble(step, trouble._replace(what=what))
+
+
+def _sound(quorum: QuorumInfo, voter: QuorumReplica, knock: Knock | None) -> str:
+    if voter.node_id == quorum.leader:
+        said = "it leads"
+    elif quorum.has_times:
+        said = f"it asked for the log {shown(silent_ms(quorum, voter) or 0)} ago"
+    else:
+        said = "the leader does not say when it asked last"
+    if knock is None:
+        return said
+    if knock.connected.result == "ok":
+        return f"{said}; somebody listens at {knock.place}"
+    return f"{said}; {knock.place} cannot be reached from here, which only brokers and controllers need"
+
+
+def judge_clock(quorum: QuorumInfo, before_ms: int, after_ms: int) -> Finding | None:
+    """The clock of the node that leads, which was read between these times of the clock here; None where it is not
+    told. Other clocks nobody tells."""
+    leader = quorum.leading
+    if leader is None or leader.last_fetch_timestamp_ms is None:
+        return None
+    step, theirs = f"clock of node {quorum.leader}", leader.last_fetch_timestamp_ms
+    ahead_ms = max(theirs - after_ms, 0) - max(before_ms - theirs, 0)
+    if abs(ahead_ms) <= CLOCK_MS:
+        return Finding(step, "ok", "it is right, as far as the clock here is")
+    where = "ahead of" if ahead_ms > 0 else "behind"
+    what = (
+        f"it is {shown(abs(ahead_ms))} {where} the clock here. Everything works, but by time retention, timestamps, "
+        "tokens and certificates are judged differently by machines whose clocks differ"
+    )
+    return Finding(step, "warning", what, "See that all machines set their clocks by NTP; those of others nobody tells")
+
+
+def _of_trouble(step: str, trouble: Trouble) -> Finding:
+    result: Result = "failed" if trouble.is_bad else "warning"
+    return Finding(step, result, f"{trouble.what}. {trouble.still}", trouble.remedy)
 
 
 # --- a topic ---

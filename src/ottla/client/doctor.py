@@ -4,7 +4,8 @@
         print(finding.step, finding.result, finding.what, finding.remedy)
 
 The way of a client, in this order: resolve, connect, TLS, versions, login (for every bootstrap server), metadata,
-each advertised address, controller, internal topics, replication; then a topic and a group if they are named.
+each advertised address, controller, metadata quorum and its voters, internal topics, replication; then a topic and a
+group if they are named.
 
 1. Findings come as they are made. A step that cannot be tried because an earlier one failed is "skipped".
 2. Nothing is written: no topic is made, no record sent, no offset committed, no group joined.
@@ -30,12 +31,17 @@ from ottla.client.admin.settings import AdminSettings
 from ottla.client.diagnosis import (
     INTERNAL_TOPICS,
     Finding,
+    Knock,
+    judge_clock,
     judge_controller,
     judge_defaults,
     judge_group,
     judge_internal_topic,
+    judge_no_quorum,
+    judge_quorum,
     judge_stable,
     judge_topic,
+    judge_voter,
     named,
 )
 from ottla.client.metadata import bootstrap_nodes
@@ -54,11 +60,14 @@ from ottla.errors import (
 )
 from ottla.net.link import Link
 from ottla.net.transport import TcpTransport
+from ottla.quorum_health import QuorumInfo, QuorumReplica, is_silent, silent_ms
 from ottla.values import Address, TopicPartition
 
 T = TypeVar("T")
 
 STEP_LIMIT_S: Final = 5.0
+ELECTED_MS: Final = 1_500.0
+"""Whoever votes asks a new leader within that time."""
 CLOCK: Final = SystemClock()
 
 
@@ -78,7 +87,7 @@ async def examine(
         return
     times = {"default.api.timeout.ms": int(timeout * 1000), "request.timeout.ms": int(timeout * 1000)}
     async with AsyncAdmin({**config, **times}) as admin:
-        async for finding in _findings(admin, timeout, topic, group):
+        async for finding in _findings(admin, config, timeout, topic, group):
             yield finding
 
 
@@ -220,7 +229,9 @@ def _common(config: Mapping[str, object]) -> dict[str, object]:
 # --- the cluster behind it ---
 
 
-async def _findings(admin: AsyncAdmin, timeout: float, topic: str | None, group: str | None) -> AsyncIterator[Finding]:
+async def _findings(
+    admin: AsyncAdmin, config: Mapping[str, object], timeout: float, topic: str | None, group: str | None
+) -> AsyncIterator[Finding]:
     try:
         cluster = await admin.describe_cluster()
     except (OttlaError, TimeoutError) as error:
@@ -236,6 +247,8 @@ async def _findings(admin: AsyncAdmin, timeout: float, topic: str | None, group:
         )
         yield found if found.result == "ok" else found._replace(remedy=remedy)
     yield judge_controller(cluster)
+    async for finding in _check_quorum(admin, config, len(cluster.nodes), timeout):
+        yield finding
     async for finding in _check_settings(admin, cluster):
         yield finding
     if topic is not None:
@@ -244,6 +257,45 @@ async def _findings(admin: AsyncAdmin, timeout: float, topic: str | None, group:
     if group is not None:
         async for finding in _check_group(admin, group):
             yield finding
+
+
+async def _check_quorum(
+    admin: AsyncAdmin, config: Mapping[str, object], broker_count: int, timeout: float
+) -> AsyncIterator[Finding]:
+    before_ms = CLOCK.now_ms()
+    try:
+        quorum = await admin.describe_metadata_quorum(timeout=timeout)
+        if any(quorum.has_times and silent_ms(quorum, each) is None for each in quorum.voters):
+            await CLOCK.sleep(ELECTED_MS)  # it may lead since a moment ago, and not have heard of them yet
+            before_ms = CLOCK.now_ms()
+            quorum = await admin.describe_metadata_quorum(timeout=timeout)
+    except (OttlaError, TimeoutError) as error:
+        yield judge_no_quorum(error) or _failed("quorum", error)
+        return
+    after_ms = CLOCK.now_ms()
+    for finding in judge_quorum(quorum, broker_count):
+        yield finding
+    for voter in quorum.voters if len(quorum.voters) > 1 else ():
+        knock = await _knock_at_voter(config, quorum, voter, timeout)
+        yield judge_voter(quorum, voter, knock, broker_count)
+    clock = judge_clock(quorum, before_ms, after_ms)
+    if clock is not None:
+        yield clock
+
+
+async def _knock_at_voter(
+    config: Mapping[str, object], quorum: QuorumInfo, voter: QuorumReplica, timeout: float
+) -> Knock | None:
+    """Whether somebody listens where the log says that a voter does; of one that is silent, whether it speaks Kafka."""
+    endpoints = quorum.endpoints.get(voter.node_id, ())
+    if not endpoints:
+        return None
+    address = Address(endpoints[0].host, endpoints[0].port)
+    connected = await _connect(f"voter {voter.node_id}", address, timeout)
+    if connected.result != "ok" or not is_silent(quorum, voter):
+        return Knock(str(address), connected)
+    answered = (await _introduce(config, address, timeout))[0]
+    return Knock(str(address), connected, True if answered.result == "ok" else None)
 
 
 async def _check_settings(admin: AsyncAdmin, cluster: ClusterDescription) -> AsyncIterator[Finding]:

@@ -10,14 +10,29 @@ from ottla.client.admin.operations import AclOperation
 from ottla.client.admin.topics import PartitionDescription, TopicDescription
 from ottla.client.admin.transactions import ProducerState
 from ottla.client.diagnosis import (
+    Finding,
+    Knock,
+    judge_clock,
     judge_controller,
     judge_defaults,
     judge_group,
     judge_internal_topic,
+    judge_no_quorum,
+    judge_quorum,
     judge_stable,
     judge_topic,
+    judge_voter,
     named,
 )
+from ottla.errors import (
+    BrokerNotAvailable,
+    ClusterAuthorizationFailed,
+    NotConnected,
+    NotLeaderOrFollower,
+    RequestTimedOut,
+    UnsupportedVersion,
+)
+from ottla.quorum_health import QuorumInfo, QuorumReplica
 from ottla.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 
@@ -95,3 +110,111 @@ def test_a_group_is_judged_by_its_state(state, members, result):
 def test_long_lists_are_cut():
     assert named(range(3)) == "0, 1, 2"
     assert named(range(8)) == "0, 1, 2, 3, 4 and 3 more"
+
+
+# --- the quorum -------------------------------------------------------------------------------------------------------
+
+NOW_MS = 1_000_000
+HERE = Finding("voter 3", "ok", "somebody listens there")
+NOBODY_HERE = Finding("voter 3", "failed", "nobody listens there", "Is the broker running?")
+
+
+def voter(node_id: int, silent_ms: int = 200, behind: int = 0) -> QuorumReplica:
+    seen_ms = NOW_MS - silent_ms
+    return QuorumReplica(node_id, 500 - behind, seen_ms, seen_ms, bytes([node_id]) * 16)
+
+
+def quorum_of(*others: QuorumReplica) -> QuorumInfo:
+    """Led by node 1."""
+    return QuorumInfo(1, 7, 500, (voter(1, silent_ms=0), *others), ())
+
+
+def test_a_quorum_that_is_well_is_a_sentence():
+    (found,) = judge_quorum(quorum_of(voter(2), voter(3)), broker_count=3)
+    assert found == ("quorum", "ok", "3 voters (1, 2, 3), led by node 1 in epoch 7; the loss of 1 is borne", "")
+    (alone,) = judge_quorum(quorum_of(), broker_count=1)
+    assert alone.what == "node 1 alone votes and leads, in epoch 7"
+
+
+def test_a_lost_majority_fails_with_what_works_what_does_not_and_what_to_do():
+    (found,) = judge_quorum(quorum_of(voter(2, 60_000), voter(3, 60_000)), broker_count=3)
+    assert (found.step, found.result) == ("quorum", "failed")
+    assert found.what.startswith("of 3 voters only 1 is heard of, and 2 are a majority. What is led goes on")
+    assert "Nothing is decided: no topic is created" in found.what
+    assert found.remedy.startswith("Start controllers until more than half of the voters run")
+
+
+@pytest.mark.parametrize("error", [NotLeaderOrFollower(), RequestTimedOut(), BrokerNotAvailable(), TimeoutError()])
+def test_nobody_who_answers_as_leader_is_a_lost_majority_too(error: Exception):
+    found = judge_no_quorum(error)
+    assert found is not None
+    assert (found.step, found.result) == ("quorum", "failed")
+    assert "nobody leads the metadata log" in found.what
+    assert "partitions whose leaders live are written and read" in found.what
+
+
+def test_a_cluster_without_a_metadata_log_or_a_user_without_the_right_is_no_illness():
+    old, refused = judge_no_quorum(UnsupportedVersion()), judge_no_quorum(ClusterAuthorizationFailed())
+    assert old == ("quorum", "skipped", "this cluster has no metadata log", "")
+    assert refused == ("quorum", "skipped", "this user may not see it", "")
+    assert judge_no_quorum(NotConnected()) is None, "that is about the broker that was asked"
+
+
+def test_the_number_of_voters_is_judged_beside_them():
+    status, number = judge_quorum(quorum_of(voter(2)), broker_count=2)
+    assert (status.result, status.what.endswith("no loss is borne")) == ("ok", True)
+    assert (number.step, number.result) == ("number of voters", "warning")
+    assert "there are two voters" in number.what
+    (_, even) = judge_quorum(quorum_of(voter(2), voter(3), voter(4)), broker_count=4)
+    assert "there are 4 voters" in even.what
+    (_, alone) = judge_quorum(quorum_of(), broker_count=3)
+    assert "node 1 alone votes" in alone.what
+
+
+def test_a_voter_that_is_well_is_told_with_its_place_whoever_can_reach_that():
+    well = quorum_of(voter(2), voter(3))
+    assert judge_voter(well, well.voters[0], None, 3) == ("voter 1", "ok", "it leads", "")
+    found = judge_voter(well, well.voters[2], Knock("c:9093", HERE), 3)
+    assert found == ("voter 3", "ok", "it asked for the log 200 ms ago; somebody listens at c:9093", "")
+    unreached = judge_voter(well, well.voters[2], Knock("c:9093", NOBODY_HERE), 3)
+    assert (unreached.result, "cannot be reached from here" in unreached.what) == ("ok", True)
+
+
+@pytest.mark.parametrize(
+    ("knock", "said"),
+    [
+        (None, "for 42 s. Everything works; 2 of 3"),
+        (Knock("c:9093", NOBODY_HERE), "for 42 s; at c:9093: nobody listens there. Everything works"),
+        (Knock("c:9093", HERE, speaks_kafka=True), "it answers, so it runs, and does not reach the leader"),
+        (Knock("c:9093", HERE), "for 42 s; at c:9093 somebody listens. Everything works"),
+    ],
+)
+def test_a_silent_voter_is_told_with_what_was_found_where_it_listens(knock: Knock | None, said: str):
+    found = quorum_of(voter(2), voter(3, 42_000))
+    silent = judge_voter(found, found.voters[2], knock, 3)
+    assert (silent.step, silent.result) == ("voter 3", "warning")
+    assert said in silent.what
+    assert "ottla cluster replace 3" in silent.remedy
+    assert [each.result for each in judge_quorum(found, 3)] == ["ok"], "it is told once"
+
+
+@pytest.mark.parametrize(
+    ("before_ms", "after_ms", "result", "said"),
+    [
+        (NOW_MS - 10, NOW_MS + 10, "ok", "right"),
+        (NOW_MS - 60_000, NOW_MS + 60_000, "ok", "right"),  # whoever answers late is not wrong
+        (NOW_MS - 4_000, NOW_MS - 3_000, "ok", "right"),
+        (NOW_MS - 43_000, NOW_MS - 42_000, "warning", "it is 42 s ahead of the clock here. Everything works"),
+        (NOW_MS + 600_000, NOW_MS + 600_001, "warning", "it is 10 min behind the clock here"),
+    ],
+)
+def test_the_clock_of_who_leads_is_compared_with_the_one_here(before_ms: int, after_ms: int, result: str, said: str):
+    found = judge_clock(quorum_of(voter(2), voter(3)), before_ms, after_ms)
+    assert found is not None
+    assert (found.step, found.result) == ("clock of node 1", result)
+    assert said in found.what
+
+
+def test_a_clock_that_is_not_told_is_not_judged():
+    old = QuorumInfo(1, 7, 500, (QuorumReplica(1, 500, None, None),), ())
+    assert judge_clock(old, NOW_MS, NOW_MS) is None
