@@ -249,13 +249,17 @@ def _with_another_directory(quorum: QuorumInfo, voter: QuorumReplica, moved: Quo
 def _silent(quorum: QuorumInfo, voter: QuorumReplica) -> Trouble:
     silent = silent_ms(quorum, voter)
     since = f"since node {quorum.leader} leads" if silent is None else f"for {shown(silent)}"
+    if voter.directory_id is None:
+        lost = "start it anew, by its id and at its address (voters of controller.quorum.voters have no directory)"
+    else:
+        lost = f"ottla cluster replace {voter.node_id} --with NODE"
     return Trouble(
         voter.node_id,
         False,
         f"voter {voter.node_id}{_place(quorum, voter)} has not asked for the log {since}",
         _borne(quorum),
         f"Start it again, and see that it reaches node {quorum.leader}{_place(quorum, quorum.leading)}. If it is lost: "
-        f"ottla cluster replace {voter.node_id} --with NODE",
+        f"{lost}",
     )
 
 
@@ -291,9 +295,12 @@ def soundness(quorum: QuorumInfo) -> str:
     count, ids = len(quorum.voters), _listed(each.node_id for each in quorum.voters)
     if count == 1:
         return f"node {ids} alone votes and leads, in epoch {quorum.leader_epoch}"
-    spare = count - quorum.majority
-    borne = "no loss is borne" if not spare else f"the loss of {spare} is borne"
-    return f"{count} voters ({ids}), led by node {quorum.leader} in epoch {quorum.leader_epoch}; {borne}"
+    there = sum(not is_silent(quorum, each) for each in quorum.voters)
+    spare = there - quorum.majority
+    borne = f"the loss of {spare}{' more' if there < count else ''} is borne" if spare > 0 else "no loss is borne"
+    are_there = f", {there} of them are there" if there < count else ""
+    led = f"led by node {quorum.leader} in epoch {quorum.leader_epoch}"
+    return f"{count} voters ({ids}){are_there}, {led}; {borne}"
 
 
 # --- words -----------------------------------------------------------------------------------------------------------

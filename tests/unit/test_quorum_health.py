@@ -139,10 +139,18 @@ def test_a_silent_voter_is_named_with_what_the_next_loss_would_do() -> None:
     assert "ottla cluster replace 3 --with" in found.remedy
 
 
+def test_a_fixed_voter_has_no_directory_whose_vote_could_be_taken() -> None:
+    found = only(quorum(replica(2), replica(3, silent=42_000, directory=None)))
+    assert "cluster replace" not in found.remedy
+    assert "start it anew, by its id and at its address" in found.remedy
+
+
 def test_with_five_voters_the_loss_of_one_more_is_borne() -> None:
     found = only(quorum(replica(2), replica(3), replica(4), replica(5, silent=None)))
     assert found.what == "voter 5 (host-5:9093) has not asked for the log since node 1 leads"
     assert found.still == "Everything works, and the loss of 1 more is borne"
+    whole = quorum(replica(2), replica(3), replica(4), replica(5, silent=None))
+    assert soundness(whole).endswith("4 of them are there, led by node 1 in epoch 7; the loss of 1 more is borne")
 
 
 def test_without_a_majority_the_worst_comes_first_with_what_works_and_what_does_not() -> None:

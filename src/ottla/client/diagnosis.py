@@ -148,13 +148,11 @@ def judge_voter(quorum: QuorumInfo, voter: QuorumReplica, knock: Knock | None, b
     if not troubles:
         return Finding(step, "ok", _sound(quorum, voter, knock))
     (trouble,) = troubles
-    what = trouble.what
-    if knock is not None and knock.connected.result != "ok":
-        what += f"; at {knock.place}: {knock.connected.what}"
-    elif knock is not None and knock.speaks_kafka:
-        what += f"; at {knock.place} it answers, so it runs, and does not reach the leader or cannot go on"
+    what = trouble.what.replace(step, "it", 1)
+    if knock is not None and knock.speaks_kafka:
+        what += "; it answers there, so it runs, and does not reach the leader or cannot go on"
     elif knock is not None:
-        what += f"; at {knock.place} somebody listens"
+        what += f"; {knock.connected.what}"
     return _of_trouble(step, trouble._replace(what=what))
 
 
