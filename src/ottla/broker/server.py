@@ -269,7 +269,7 @@ class Server:
         )
         endpoints = await self.listeners.open()
         self._stack.push_async_callback(self.broker.link.stop)
-        lost_memory = bool(logs.logs()) and self._lost_memory(logs)
+        lost_memory = self._lost_memory(logs)
         await self.broker.start(self._me(identity.node_id, endpoints, logs, lost_memory=lost_memory))
         note_boot(logs.directories, world.boot_id)
         self._begin_housekeeping(logs, None, pool)
@@ -479,6 +479,8 @@ class Server:
         lost = lost_memory(logs.directories, self._world.boot_id)
         if lost:
             log.warning("the machine went down since this broker ran; its copies may lack what it had acknowledged")
+        else:
+            note_boot(logs.directories, self._world.boot_id)  # before it acknowledges anything
         return lost
 
     def _fail(self, error: OttlaError) -> None:

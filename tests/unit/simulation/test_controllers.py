@@ -31,6 +31,12 @@ def test_brokers_on_a_quorum_keep_what_they_acknowledged(seed):
     check(run_plan(Plan.short(seed).under_controllers()))
 
 
+@pytest.mark.parametrize("seed", [1262, 1378])
+def test_seeds_that_found_something_find_nothing_any_more(seed):
+    """A broker whose logs were lost with the machine's memory was trusted; a controller whose disk failed went on."""
+    check(run_plan(Plan.short(seed).under_controllers()))
+
+
 @pytest.mark.parametrize("kinds", [*((each,) for each in CONTROLLER_KINDS), ("power", "controller-kill", "stop")])
 @pytest.mark.parametrize("combined", [True, False])
 def test_controllers_that_come_and_go_cost_nothing_that_was_acknowledged(kinds, combined):

@@ -6,8 +6,9 @@ that, because the kernel keeps what was written to it; a machine that goes down 
 1. Every log directory has a file `.ottla_boot` with the id that the kernel gave itself when the machine came up. A
    directory that was not closed in order, and whose file names another boot, may have lost something.
 2. Where nobody knows (no such file, though there are logs; a system that has no boot id) it counts as lost.
-3. A directory that was closed in order lost nothing, nor did a new one: without that file and without logs. Where the
-   file is and no logs are, the logs may be what was lost.
+3. A directory that was closed in order lost nothing, nor did a new one: without that file and without logs of topics.
+   Where the file is and no logs are, the logs may be what was lost. So the file is written before anything is
+   acknowledged, and after a loss when the controllers have heard of it.
 
 The broker says so when it registers, and a controller of ours does not let it lead, or count as in sync, as long as
 another broker is known that may have more (cluster/controller/broker_changes.py).
@@ -22,6 +23,7 @@ from typing import Final
 
 from ottla.errors import KafkaStorageError
 from ottla.storage.directory.directories import LogDirectory
+from ottla.storage.directory.unknown_logs import QUORUM_LOG
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +54,8 @@ def _lost(directory: LogDirectory, boot_id: str | None) -> bool:
 
 def _has_logs(directory: LogDirectory) -> bool:
     files = directory.files
-    return any(files.is_directory(directory.path / name) for name in files.list_directory(directory.path))
+    names = (name for name in files.list_directory(directory.path) if name != QUORUM_LOG)
+    return any(files.is_directory(directory.path / name) for name in names)
 
 
 def _noted(directory: LogDirectory) -> str | None:

@@ -1,8 +1,8 @@
 """A cluster is upgraded under load: one node after the other is stopped and comes back as the next version, and when
 all of them have, an administrator raises metadata.version.
 
-Nodes begin as a version that does not know the newest metadata.version (simulation/controllers.py). A node that is lost
-meanwhile comes back as what it was when it went. It ends when the cluster has the newest level.
+Nodes begin as a version that does not know the newest metadata.version (simulation/controllers.py). It ends when the
+cluster has the newest level.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Upgrade(Workload):
     async def _replace(self, node: int, features: tuple[FeatureRange, ...]) -> None:
         """Stop it in order and start the other version; wait a while until it serves."""
         replacing = self.history.invoke(self.name, "replace", node=node)
+        self.cluster.nodes[node].features = features  # it is installed: whoever starts the node starts this
         await self.cluster.stop(node)
-        self.cluster.nodes[node].features = features
         self.cluster.restart(node)
         for _ in range(int(READY_S / LOOK_S)):
             if self.cluster.nodes[node].server is not None:

@@ -54,9 +54,11 @@ def test_a_directory_that_was_closed_in_order_lost_nothing(directory: LogDirecto
     assert not lost_memory([directory], "boot 2")
 
 
-def test_a_new_directory_has_nothing_to_lose() -> None:
+@pytest.mark.parametrize("made", [(), ("__cluster_metadata-0",)])
+def test_a_new_directory_has_nothing_to_lose(made: tuple[str, ...]) -> None:
     files = MemoryFiles()
-    files.make_directory(DATA)
+    for name in ("", *made):
+        files.make_directory(DATA / name)
     directory = LogDirectory(DATA, files)
     assert not lost_memory([directory], "boot 1")
     note_boot([directory], None)

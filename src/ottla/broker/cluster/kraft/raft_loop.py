@@ -31,7 +31,7 @@ from ottla.cluster.raft.node import Response, Sent
 from ottla.cluster.raft.quorum_state import write_quorum_state
 from ottla.cluster.raft.raft import Raft
 from ottla.cluster.raft.voter_changes import VoterChange, VoterChanges
-from ottla.errors import KafkaStorageError, NotController, NotLeaderOrFollower, OttlaError
+from ottla.errors import KafkaStorageError, NotController, NotLeaderOrFollower, OttlaError, StorageExhausted
 from ottla.ordered_set import OrderedSet
 from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from ottla.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
@@ -342,10 +342,12 @@ class RaftLoop:
         before = self.raft.log.end_offset
         try:
             end_offset = self.raft.append(batches, self.now_ms())
-        except KafkaStorageError:
+        except KafkaStorageError as error:
             if self.raft.log.end_offset > before:
                 # Half a transaction is in the log: the next leader aborts it, whoever that is.
                 self.raft.resign(self.now_ms())
+            if not isinstance(error, StorageExhausted):
+                self._fail(error)  # who cannot write leads nothing: another node does, or this one in its next life
             self._wake()
             raise
         self._wake()
