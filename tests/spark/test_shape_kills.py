@@ -239,7 +239,7 @@ class BrokerKiller(threading.Thread):
 
     def run(self) -> None:
         try:
-            while self._left and not self._is_over.wait(self._chance.uniform(5, 25)):
+            while self._left and not self._is_over.wait(self._chance.uniform(2, 6)):
                 self._broker.kill()
                 self._broker.start()
                 self._left -= 1
@@ -278,5 +278,7 @@ def test_ten_kills_of_the_broker_under_all_shapes(broker, tmp_path, seed):
     killer = BrokerKiller(broker, times=10, seed=seed)
     killer.start()
     ends = kills.live_until_all_is_written(lives=40)
-    print(f"{len(ends)} lives, {10 - killer.stop()} kills of the broker")
+    left = killer.stop()
+    print(f"{len(ends)} lives, {10 - left} kills of the broker")
+    assert not left, "all was written before ten kills"
     check(broker, events)
