@@ -6,11 +6,13 @@ By the console of a broker, of the controller that leads and of one that does no
 import json
 
 import pytest
+from tests.cluster.test_stories_rights import SETTINGS as LOGINS
 from tests.patience import wait_until
 from tests.unit.broker.http.http_client import HttpClient
 
 import ottla.broker.console.part  # loaded here, and not by a node in the middle of a test
 import ottla.broker.http.serving  # noqa: F401
+from ottla.broker.security.first_users import FirstUser
 from ottla.cli.lab_cluster import free_ports
 from ottla.cli.main import main
 from ottla.testing.broker import KafkaBroker
@@ -110,6 +112,20 @@ def test_a_controller_is_killed_and_then_another(capsys):
         assert (code, said["quorum"]["result"]) == (1, "failed"), said
         assert "whose leaders live are written and read" in said["quorum"]["what"]
         assert "more than half of the voters" in said["quorum"]["remedy"]
+
+
+def test_only_who_may_describe_the_cluster_sees_its_quorum_whichever_node_is_asked():
+    """A controller that does not lead asks as itself, and it may everything."""
+    locked = {**LOGINS, **SETTINGS, "ottla.admin.login": True, "super.users": "User:broker;User:admin"}
+    locked["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    users = [FirstUser(name, "right") for name in ("admin", "bob")]
+    with KafkaCluster(brokers=1, controllers=3, settings=locked, users=users) as cluster:
+        for number in (0, *cluster.running_controllers):
+            admin, bob = (HttpClient(At(cluster.server(number))) for _ in range(2))
+            assert (admin.log_in("admin", "right").status, bob.log_in("bob", "right").status) == (200, 200)
+            wait_until(lambda admin=admin: admin.get("/api/metadata-log").value["silence"] == "")
+            assert len(admin.get("/api/metadata-log").value["voters"]) == 3
+            assert [bob.get(path).status for path in ("/api/metadata-log", "/api/findings")] == [403, 403]
 
 
 @pytest.fixture
