@@ -10,13 +10,14 @@ LeaderChangeMessage. So an election is one read of one batch: nothing is searche
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from ottla.cluster.metadata_log.batches import MetadataBatch, read_batches
 from ottla.cluster.raft.log import MetadataLog
 from ottla.light_tuples import NamedTuple
 from ottla.protocol.metadata_log.control import LeaderChangeMessage
 
-ONE_BATCH: int = 1
+ONE_BATCH: Final = 1
 """A read of so many bytes gives one batch, as large as it is."""
 
 
@@ -38,6 +39,8 @@ def elections(log: MetadataLog, count: int) -> Iterator[Election]:
     """The last so many, newest first."""
     epochs = [each for each in log.epochs if each.start_offset < log.high_watermark]
     for epoch, offset in reversed(epochs[-count:]):
+        if offset < log.start_offset:  # a snapshot took its place while somebody else had a turn
+            return
         batch = _batch_at(log, offset)
         change = next((each for each in batch.controls if isinstance(each, LeaderChangeMessage)), None)
         if change is None:  # the epoch began before the log does

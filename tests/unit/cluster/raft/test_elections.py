@@ -95,5 +95,22 @@ def test_an_epoch_whose_beginning_is_only_in_a_snapshot_is_left_out(log: Metadat
     assert [(each.epoch, each.leader_id, each.quiet_ms) for each in elections(log, 10)] == [(3, 3, 7_000)]
 
 
+def test_what_goes_while_elections_are_read_is_left_out(log: MetadataLog) -> None:
+    for epoch in (1, 2, 3):
+        elect(log, epoch, epoch, (1, 2), epoch * 1_000)
+    commit(log)
+    found = elections(log, 10)
+    assert next(found).epoch == 3
+    for end_offset in (1, 2):
+        list(
+            log.write_snapshot(
+                SnapshotId(end_offset, end_offset), [VALUE], last_timestamp_ms=5, now_ms=lambda: 0, voters=Voters()
+            )
+        )
+    list(log.clean_up(0))
+    assert log.start_offset == 2
+    assert list(found) == []
+
+
 def test_an_empty_log_has_none(log: MetadataLog) -> None:
     assert list(elections(log, 10)) == []
