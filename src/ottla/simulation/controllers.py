@@ -73,7 +73,7 @@ class Controllers:
             "controller.quorum.election.timeout.ms": self._session_ms // ELECTIONS,
             "controller.quorum.election.backoff.max.ms": self._session_ms // ELECTIONS,
             "controller.quorum.fetch.timeout.ms": self._session_ms // FETCHES,
-            "controller.quorum.request.timeout.ms": self._session_ms // FETCHES,
+            "controller.quorum.request.timeout.ms": self._session_ms,  # longer than a fetch waits for news
             **named,
         }
 
