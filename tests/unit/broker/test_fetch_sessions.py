@@ -22,7 +22,7 @@ def plan(found: FetchSessions, session_id: int, epoch: int, *wanted: tuple[Fetch
 
 
 def told(high_watermark: int = 5) -> LastSent:
-    return LastSent(high_watermark, 0, -1, had_error=False)
+    return LastSent(high_watermark, 0, -1, was_refused=False)
 
 
 def test_a_full_fetch_opens_a_session_and_the_next_one_names_only_changes() -> None:
@@ -50,7 +50,7 @@ def test_only_news_is_told() -> None:
     assert not second.is_news(A, told(), 0)
     assert second.is_news(A, told(6), 0)
     assert second.is_news(A, told(6), 100)
-    assert second.is_news(A, told(6)._replace(had_error=True), 0)
+    assert second.is_news(A, told(6)._replace(was_refused=True), 0)
 
 
 def test_where_to_read_instead_is_told_in_every_answer() -> None:
@@ -110,7 +110,7 @@ def test_a_topic_that_nobody_knew_when_it_was_asked_for_gets_its_name_when_it_ha
     found = sessions()
     unknown = A._replace(topic="")
     first = plan(found, 0, 0, (unknown, 1))
-    assert first.is_news(unknown, told()._replace(had_error=True), 0)
+    assert first.is_news(unknown, told()._replace(was_refused=True), 0)
     assert [key for key, _ in plan(found, 1, 1).wanted] == [unknown]
     named = plan(found, 1, 2, name_of={A.topic_id: "a"}.get)
     assert [(key, wanted.fetch_offset) for key, wanted in named.wanted] == [(A, 1)]

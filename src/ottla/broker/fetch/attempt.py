@@ -318,8 +318,9 @@ class Attempt:
     def _put(self, topics: list[FetchableTopicResponse], key: FetchKey, data: PartitionData) -> None:
         """Add what is news to the answer, in the order of the request: a topic may come more than once."""
         size_bytes = size_of(data)
-        sent = LastSent(data.high_watermark, data.log_start_offset, data.preferred_read_replica, bool(data.error_code))
-        if not self._plan.is_news(key, sent, size_bytes) and data.diverging_epoch.epoch < 0:
+        is_refused = bool(data.error_code) or data.diverging_epoch.epoch >= 0
+        sent = LastSent(data.high_watermark, data.log_start_offset, data.preferred_read_replica, is_refused)
+        if not self._plan.is_news(key, sent, size_bytes):
             return
         if not topics or (topics[-1].topic_id, topics[-1].topic) != (key.topic_id, key.topic):
             topics.append(FetchableTopicResponse(topic=key.topic, topic_id=key.topic_id, partitions=[]))

@@ -84,7 +84,7 @@ class Reader:
         if partition is None or partition.in_sync is None or partition.offline is not None:
             return False
         end, in_sync = partition.end, partition.in_sync
-        if last_sent is None or last_sent.had_error or partition.leader_epoch != wanted.current_leader_epoch:
+        if last_sent is None or last_sent.was_refused or partition.leader_epoch != wanted.current_leader_epoch:
             return False
         if last_sent.high_watermark != end.high_watermark or last_sent.log_start_offset != end.log_start_offset:
             return False

@@ -57,12 +57,13 @@ class FetchPosition(NamedTuple):
 
 
 class LastSent(NamedTuple):
-    """What was answered last about a partition."""
+    """What was answered last about a partition. Of an error, or of the epoch where its log parts from ours, a follower
+    takes nothing else: it must hear the rest again."""
 
     high_watermark: int
     log_start_offset: int
     preferred_read_replica: int
-    had_error: bool
+    was_refused: bool
 
 
 @dataclass(slots=True)
@@ -118,7 +119,7 @@ class FetchPlan:
         before = self.session.last_sent.get(key)
         # Where to read instead is always sent: a reader that was not sent there before may be now.
         is_sent_away = now.preferred_read_replica >= 0
-        news = self.is_full or size_bytes > 0 or now.had_error or is_sent_away or before != now
+        news = self.is_full or size_bytes > 0 or now.was_refused or is_sent_away or before != now
         if news and key in self.session.wanted:
             self.session.last_sent[key] = now
             if size_bytes > 0:

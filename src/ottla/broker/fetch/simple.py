@@ -122,7 +122,11 @@ class SimpleFetch:
         progress = in_sync.followers[self._asked[0]]
         if progress.broker_epoch != self._asked[1]:
             return False  # its registration is new, and in-sync sets name it
-        if last_sent is None or last_sent.had_error or not progress.log_end_offset == position[0] == end.log_end_offset:
+        if (
+            last_sent is None
+            or last_sent.was_refused
+            or not progress.log_end_offset == position[0] == end.log_end_offset
+        ):
             return False
         if last_sent.high_watermark != end.high_watermark or last_sent.log_start_offset != end.log_start_offset:
             return False
