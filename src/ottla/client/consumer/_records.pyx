@@ -384,7 +384,7 @@ cdef class FetchedRecords:
     cdef bint check_crcs
     cdef Py_ssize_t limit_bytes
     cdef Py_ssize_t position      # of the batch that is open or comes next
-    cdef int32_t _leader_epoch    # of the last batch that was met
+    cdef int32_t _leader_epoch    # of the last record that was met
     # The open batch: where its records are (in `content`, or in the view when that is None) and how many were read.
     cdef bint is_open
     cdef Batch batch
@@ -423,7 +423,7 @@ cdef class FetchedRecords:
 
     @property
     def leader_epoch(self):
-        """The epoch of the last batch that was handed out or passed over; None before the first."""
+        """The epoch of the last record that was handed out or passed over; None before the first."""
         return None if self._leader_epoch < 0 else self._leader_epoch
 
     @property
@@ -544,6 +544,7 @@ cdef class FetchedRecords:
                     return False
                 found.append(record)
                 self.next_offset = offset + 1
+                self._leader_epoch = self.batch.leader_epoch
                 room -= 1
             at = parsed.end
             self.record_at = at - start
@@ -566,6 +567,7 @@ cdef class FetchedRecords:
                     return False
                 found.append(record)
                 self.next_offset = record.offset + 1
+                self._leader_epoch = self.batch.leader_epoch
             self.record_index += 1
         if self.record_index >= self.batch.record_count:
             self.old_records = None

@@ -171,7 +171,7 @@ class FetchedRecords:
 
     @property
     def leader_epoch(self) -> int | None:
-        """The epoch of the last batch that was handed out or passed over; None before the first."""
+        """The epoch of the last record that was handed out or passed over; None before the first."""
         return None if self._leader_epoch < 0 else self._leader_epoch
 
     @property
@@ -246,6 +246,8 @@ class FetchedRecords:
                     return False
                 found.append(record)
                 self.next_offset = offset + 1
+                # Also in the middle of a batch: a new leader is asked where the epoch of the last record ends.
+                self._leader_epoch = batch.leader_epoch if isinstance(batch, RecordBatch) else -1
             self._index += 1
         if self._index >= len(self._records):
             if self._damage is not None:

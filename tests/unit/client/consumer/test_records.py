@@ -71,6 +71,17 @@ def test_a_record_has_everything_that_was_sent_and_where_it_stands(twin):
 
 
 @twins
+def test_in_the_middle_of_a_batch_the_epoch_is_that_of_the_last_record(twin):
+    fetched = twin.FetchedRecords("t", 2, batch(10, [b"a"], epoch=3) + batch(11, [b"b", b"c"], epoch=5), 10)
+    assert fetched.leader_epoch is None
+    epochs = []
+    for _ in range(3):
+        fetched.take(1)
+        epochs.append((fetched.next_offset, fetched.leader_epoch))
+    assert epochs == [(11, 3), (12, 5), (13, 5)]
+
+
+@twins
 def test_records_can_be_pickled_compared_and_printed(twin):
     one = twin.FetchedRecords("t", 2, batch(10, [b"a", b"b"]), 10).take(2)[1]
     assert pickle.loads(pickle.dumps(one)) == one
