@@ -155,6 +155,8 @@ class Trouble(NamedTuple):
     what: str
     still: str
     remedy: str
+    is_silence: bool = False
+    """It is about a voter that nothing is heard of: somebody may look whether it runs."""
 
 
 WITHOUT_DECISIONS: Final = (
@@ -260,6 +262,7 @@ def _silent(quorum: QuorumInfo, voter: QuorumReplica) -> Trouble:
         _borne(quorum),
         f"Start it again, and see that it reaches node {quorum.leader}{_place(quorum, quorum.leading)}. If it is lost: "
         f"{lost}",
+        is_silence=True,
     )
 
 

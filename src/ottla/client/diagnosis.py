@@ -149,9 +149,11 @@ def judge_voter(quorum: QuorumInfo, voter: QuorumReplica, knock: Knock | None, b
         return Finding(step, "ok", _sound(quorum, voter, knock))
     (trouble,) = troubles
     what = trouble.what.replace(step, "it", 1)
-    if knock is not None and knock.speaks_kafka:
+    if knock is None or not trouble.is_silence:
+        return _of_trouble(step, trouble._replace(what=what))
+    if knock.speaks_kafka:
         what += "; it answers there, so it runs, and does not reach the leader or cannot go on"
-    elif knock is not None:
+    else:
         what += f"; {knock.connected.what}"
     return _of_trouble(step, trouble._replace(what=what))
 

@@ -203,6 +203,16 @@ def test_a_silent_voter_is_told_with_what_was_found_where_it_listens(knock: Knoc
     )
 
 
+def test_a_voter_that_lost_its_disk_runs_and_is_not_said_to_be_cut_off():
+    back = voter(3)._replace(directory_id=b"d" * 16)
+    found = quorum_of(voter(2), voter(3, 42_000))
+    found = QuorumInfo(1, 7, 500, found.voters, (back,))
+    lost = judge_voter(found, found.voters[2], Knock("c:9093", HERE, speaks_kafka=True), 3)
+    assert lost.what.startswith("it came back with another directory")
+    assert "does not reach the leader" not in lost.what
+    assert "remove-controller --controller-id 3" in lost.remedy
+
+
 @pytest.mark.parametrize(
     ("before_ms", "after_ms", "result", "said"),
     [

@@ -4,7 +4,7 @@
    members` does. A broker passes the question on in the name of the caller. A controller that does not lead asks in its
    own name, after the caller's right was checked here.
 2. Whoever answers, the node's own log says who votes, where they are, and who was elected when (cluster/raft/
-   elections.py). So the page says something when nobody leads, which is when it is looked at.
+   past_elections.py). So the page says something when nobody leads, which is when it is looked at.
 3. Nobody waits longer than ASK_LIMIT_MS.
 """
 
@@ -20,7 +20,7 @@ from ottla.broker.console.reach import ASK_LIMIT_MS, within
 from ottla.broker.console.survey import in_slices
 from ottla.broker.http.call import Call
 from ottla.broker.http.parts import Json
-from ottla.cluster.raft.elections import Election, elections
+from ottla.cluster.raft.past_elections import Election, elections
 from ottla.cluster.topic_names import CLUSTER_METADATA
 from ottla.errors import OttlaError
 from ottla.light_tuples import NamedTuple

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ottla.cluster.metadata_log.batches import control_batch, data_batch
-from ottla.cluster.raft.elections import elections
 from ottla.cluster.raft.log import LogLimits, MetadataLog
+from ottla.cluster.raft.past_elections import elections
 from ottla.cluster.raft.snapshots import SnapshotId, Voters
 from ottla.protocol.metadata_log import encode_record
 from ottla.protocol.metadata_log.control import LeaderChangeMessage, Voter
