@@ -5,8 +5,9 @@ source when its query stops, idle workers when the session stops or after a minu
 to report it over the closed connection, fails, and prints up to three tracebacks to the terminal of the user who
 stopped a query in good order.
 
-1. exit_quietly_when_closed() is called when such a process imports our data source. In any other process it does
-   nothing. A worker imports it in the middle of its first task, and that task is quiet already.
+1. exit_quietly_when_closed() is called when such a process imports our data source, or what its tasks are made of. In
+   any other process, and for the second time, it does nothing. A worker imports it in the middle of its first task,
+   and that task is quiet already.
 2. Only the broken connection to Spark is silent, and only where it ends the process: nobody is left to tell. Every
    other error is printed as before, and errors of a task or a source reach Spark as before.
 """
@@ -29,7 +30,7 @@ def exit_quietly_when_closed(program: ModuleType | None = None) -> None:
     name = getattr(getattr(main, "__spec__", None), "name", None)
     if name == STREAM_SOURCE:
         sys.excepthook = _print_unless_closed
-    elif name == DAEMON and (printing := getattr(main, "traceback", None)) is not None:
+    elif name == DAEMON and isinstance(printing := getattr(main, "traceback", None), ModuleType):
         # Its loop around the tasks prints what ended it with this module, and ends the process.
         main.traceback = _QuietTraceback(printing)  # type: ignore[attr-defined]
 

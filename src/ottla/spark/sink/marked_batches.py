@@ -20,6 +20,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from ottla.errors import OttlaError
 from ottla.light_dataclasses import dataclass
 from ottla.spark.option_table import InvalidOption
+from ottla.spark.running.worker_exit import exit_quietly_when_closed
 from ottla.spark.running.worker_memory import freeze_what_is_loaded
 from ottla.spark.sink.clients import sink_clients
 from ottla.spark.sink.leftovers import abort_leftovers
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 log = logging.getLogger(__name__)
+
+exit_quietly_when_closed()  # a worker that has only tasks imports no more than this
 
 
 @dataclass(frozen=True)

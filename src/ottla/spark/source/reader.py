@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ottla.spark.running.arrival import Arriving
+from ottla.spark.running.worker_exit import exit_quietly_when_closed
 from ottla.spark.running.worker_memory import freeze_what_is_loaded
 from ottla.spark.source.options import SourceOptions
 from ottla.spark.source.ranges import ReadTask, Share, plan, ranges_between, with_logins
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
 BATCH_ID: Final = "streaming.sql.batchId"
+
+exit_quietly_when_closed()  # a worker that has only tasks imports no more than this
 
 
 class BatchReader(Arriving, DataSourceReader):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import traceback
 from types import ModuleType, SimpleNamespace
@@ -48,8 +49,27 @@ def test_a_worker_whose_connection_was_closed_just_ends_also_in_its_first_task(e
     assert capsys.readouterr().err == ""
 
 
+MODULES = ["ottla.spark.datasource", "ottla.spark.source.reader", "ottla.spark.sink.marked_batches"]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_whatever_a_worker_imports_of_us_makes_it_quiet(module):
+    code = f"""
+import traceback, types
+__spec__ = types.SimpleNamespace(name={DAEMON!r})
+import {module}
+try:
+    raise BrokenPipeError
+except BrokenPipeError:
+    traceback.print_exc()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
 def test_a_worker_that_fails_says_so_as_before(capsys):
     main = program(DAEMON)
+    exit_quietly_when_closed(main)
     exit_quietly_when_closed(main)
     main.end_with(ValueError("other"))
     assert "ValueError: other" in capsys.readouterr().err
