@@ -35,7 +35,8 @@ from typing import Any, Final, Protocol
 from tests.cluster.java_loads import CopierLoad, VerifiableLoad, java_missing
 from tests.cluster.namespace_lab import NamespaceLab, namespaces_missing
 from tests.histories.loads import FollowingLoad, SendingLoad, final_read
-from tests.histories.our_loads import MemberLoad, TransferLoad
+from tests.histories.members import MemberLoad
+from tests.histories.our_loads import TransferLoad
 from tests.patience import HANG_S
 
 import ottla
@@ -267,7 +268,7 @@ def under_load(
         for name in sending:
             loads.enter_context(FollowingLoad(name, servers, name, PARTITIONS, history))
         transfers = loads.enter_context(TransferLoad(servers, "transfers", PARTITIONS, history, numbers))
-        member = loads.enter_context(MemberLoad(servers, "ottla", "readers", history))
+        member = loads.enter_context(MemberLoad("ottla", servers, "ottla", "readers", history))
         campaign.run(seconds, sending["ottla"])
         history.note("faults", "healed")
         for each in (*sending.values(), transfers, *java.values()):

@@ -3,29 +3,75 @@
 A Sender gives every record to its client and calls back once, with the offset or with an error that leaves open what
 became of it. A Reader has partitions assigned from their beginning; `poll` gives partition, offset and value. All
 producers are idempotent and want acks=all. `CLIENTS` has them by name; who imports a foreign client is the class.
+At a locked cluster each is given a Login, and says it in the words of its library.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self
 
 from tests.patience import HANG_S
 
 import ottla
+from ottla.net.sasl.jaas import parse_jaas
 from ottla.values import TopicPartition
 
 Done = Callable[[int | None, str], None]  # the offset, or why nobody knows
 Record = tuple[str, int, int]
 DELIVERY_MS = 120_000
 REQUEST_MS = 4_000  # who waits longer learns nothing about a broker that is cut off
-AIOKAFKA_MS = 20_000  # it has one time for a request and for all tries of a record together
 
 
 def name_of(topic: str, partition: int) -> str:
     return f"{topic}-{partition}"
+
+
+@dataclass(frozen=True)
+class Login:
+    """A user and the authority to be trusted, of a client.properties for SASL_SSL with a password."""
+
+    mechanism: str
+    user: str
+    password: str
+    authority: str
+
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        found = ottla.read_properties(file)
+        options = parse_jaas(found["sasl.jaas.config"]).options
+        return cls(found["sasl.mechanism"], options["username"], options["password"], found["ssl.truststore.location"])
+
+    def for_ours(self) -> dict[str, str]:
+        return {
+            "security_protocol": "SASL_SSL",
+            "sasl_mechanism": self.mechanism,
+            "sasl_username": self.user,
+            "sasl_password": self.password,
+            "ssl_ca_location": self.authority,
+        }
+
+    def for_librdkafka(self) -> dict[str, str]:
+        return {name.replace("_", "."): value for name, value in self.for_ours().items()}
+
+    def for_kafka_python(self) -> dict[str, Any]:
+        return {**self._for_python(), "ssl_cafile": self.authority}
+
+    def for_aiokafka(self) -> dict[str, Any]:
+        return {**self._for_python(), "ssl_context": ssl.create_default_context(cafile=self.authority)}
+
+    def _for_python(self) -> dict[str, Any]:
+        return {
+            "security_protocol": "SASL_SSL",
+            "sasl_mechanism": self.mechanism,
+            "sasl_plain_username": self.user,
+            "sasl_plain_password": self.password,
+        }
 
 
 class Sender(Protocol):
@@ -52,9 +98,10 @@ class Reader(Protocol):
 
 
 class OurSender:
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, login: Login | None = None) -> None:
         settings = {"acks": "all", "linger_ms": 0, "delivery_timeout_ms": DELIVERY_MS, "request_timeout_ms": REQUEST_MS}
-        self._producer = ottla.Producer(bootstrap_servers=servers, **settings)
+        in_by = login.for_ours() if login else {}
+        self._producer = ottla.Producer(bootstrap_servers=servers, **settings, **in_by)
 
     def send(self, topic: str, partition: int, value: int, done: Done) -> None:
         def ended(future: Any) -> None:
@@ -74,11 +121,11 @@ class OurSender:
 
 
 class OurReader:
-    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+    def __init__(self, servers: str, topic: str, partitions: int, login: Login | None = None) -> None:
         self._partitions = [TopicPartition(topic, number) for number in range(partitions)]
-        self._consumer = ottla.Consumer(
-            bootstrap_servers=servers, isolation_level="read_committed", request_timeout_ms=REQUEST_MS
-        )
+        settings = {"isolation_level": "read_committed", "request_timeout_ms": REQUEST_MS}
+        in_by = login.for_ours() if login else {}
+        self._consumer = ottla.Consumer(bootstrap_servers=servers, **settings, **in_by)
         self._consumer.assign(self._partitions)
         self._consumer.seek_to_beginning(*self._partitions)
 
@@ -99,7 +146,7 @@ class OurReader:
 
 
 class ConfluentSender:
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, login: Login | None = None) -> None:
         import confluent_kafka
 
         settings = {
@@ -110,6 +157,7 @@ class ConfluentSender:
             "message.timeout.ms": DELIVERY_MS,
             "socket.timeout.ms": REQUEST_MS,
             "log_level": 2,
+            **(login.for_librdkafka() if login else {}),
         }
         self._producer = confluent_kafka.Producer(settings)
 
@@ -131,7 +179,7 @@ class ConfluentSender:
 
 
 class ConfluentReader:
-    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+    def __init__(self, servers: str, topic: str, partitions: int, login: Login | None = None) -> None:
         import confluent_kafka
 
         settings = {
@@ -142,6 +190,7 @@ class ConfluentReader:
             "auto.offset.reset": "earliest",
             "socket.timeout.ms": REQUEST_MS,
             "log_level": 2,
+            **(login.for_librdkafka() if login else {}),
         }
         self._consumer = confluent_kafka.Consumer(settings)
         self._partitions = [confluent_kafka.TopicPartition(topic, number, 0) for number in range(partitions)]
@@ -165,10 +214,11 @@ class ConfluentReader:
 
 
 class KafkaPythonSender:
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, login: Login | None = None) -> None:
         from kafka import KafkaProducer
 
         settings = {"acks": "all", "enable_idempotence": True, "request_timeout_ms": REQUEST_MS}
+        settings |= login.for_kafka_python() if login else {}
         self._producer = KafkaProducer(
             bootstrap_servers=servers, delivery_timeout_ms=DELIVERY_MS, max_block_ms=DELIVERY_MS, **settings
         )
@@ -189,7 +239,7 @@ class KafkaPythonSender:
 
 
 class KafkaPythonReader:
-    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+    def __init__(self, servers: str, topic: str, partitions: int, login: Login | None = None) -> None:
         from kafka import KafkaConsumer
         from kafka import TopicPartition as Partition
 
@@ -199,6 +249,7 @@ class KafkaPythonReader:
             isolation_level="read_committed",
             auto_offset_reset="earliest",
             request_timeout_ms=REQUEST_MS,
+            **(login.for_kafka_python() if login else {}),
         )
         self._consumer.assign(self._partitions)
         self._consumer.seek_to_beginning(*self._partitions)
@@ -248,17 +299,21 @@ class OnLoop:
 
 
 class AiokafkaSender:
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, login: Login | None = None) -> None:
         self._on_loop = OnLoop()
         self._sent: list[Any] = []
         self._turn = asyncio.Lock()
-        self._producer: Any = self._on_loop.call(self._start(servers))
+        self._producer: Any = self._on_loop.call(self._start(servers, login))
 
-    async def _start(self, servers: str) -> Any:
+    async def _start(self, servers: str, login: Login | None) -> Any:
         from aiokafka import AIOKafkaProducer
 
         producer = AIOKafkaProducer(
-            bootstrap_servers=servers, enable_idempotence=True, acks="all", request_timeout_ms=AIOKAFKA_MS
+            bootstrap_servers=servers,
+            enable_idempotence=True,
+            acks="all",
+            request_timeout_ms=REQUEST_MS,
+            **(login.for_aiokafka() if login else {}),
         )
         await producer.start()
         return producer
@@ -290,11 +345,11 @@ class AiokafkaSender:
 
 
 class AiokafkaReader:
-    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+    def __init__(self, servers: str, topic: str, partitions: int, login: Login | None = None) -> None:
         self._on_loop = OnLoop()
-        self._consumer: Any = self._on_loop.call(self._start(servers, topic, partitions))
+        self._consumer: Any = self._on_loop.call(self._start(servers, topic, partitions, login))
 
-    async def _start(self, servers: str, topic: str, partitions: int) -> Any:
+    async def _start(self, servers: str, topic: str, partitions: int, login: Login | None) -> Any:
         from aiokafka import AIOKafkaConsumer
         from aiokafka import TopicPartition as Partition
 
@@ -304,6 +359,7 @@ class AiokafkaReader:
             isolation_level="read_committed",
             auto_offset_reset="earliest",
             request_timeout_ms=REQUEST_MS,
+            **(login.for_aiokafka() if login else {}),
         )
         await consumer.start()
         consumer.assign(self._partitions)
@@ -329,7 +385,7 @@ class AiokafkaReader:
             self._on_loop.close()
 
 
-CLIENTS: dict[str, tuple[Callable[[str], Sender], Callable[[str, str, int], Reader]]] = {
+CLIENTS: dict[str, tuple[Callable[[str, Login | None], Sender], Callable[[str, str, int, Login | None], Reader]]] = {
     "ottla": (OurSender, OurReader),
     "confluent-kafka": (ConfluentSender, ConfluentReader),
     "kafka-python": (KafkaPythonSender, KafkaPythonReader),

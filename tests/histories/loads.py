@@ -22,7 +22,7 @@ from contextlib import closing
 from types import TracebackType
 from typing import Any
 
-from tests.histories.clients import CLIENTS, Record, Sender, name_of
+from tests.histories.clients import CLIENTS, Login, Record, Sender, name_of
 from tests.patience import HANG_S
 
 from ottla.simulation.history import History, Operation
@@ -37,11 +37,20 @@ class SendingLoad(Background):
     """One producer, in turns to every partition."""
 
     def __init__(
-        self, client: str, servers: str, topic: str, partitions: int, history: History, numbers: Iterator[int]
+        self,
+        client: str,
+        servers: str,
+        topic: str,
+        partitions: int,
+        history: History,
+        numbers: Iterator[int],
+        login: Login | None = None,
+        pause_s: float = PAUSE_S,
     ) -> None:
         super().__init__()
         self._make_sender = CLIENTS[client][0]
-        self._servers = servers
+        self._servers, self._login = servers, login
+        self._pause_s = pause_s
         self.topic = topic
         self.partitions = partitions
         self._name = f"{client} producer of {topic}"
@@ -72,14 +81,14 @@ class SendingLoad(Background):
             time.sleep(PAUSE_S)
 
     def _run(self) -> None:
-        sender = self._sender = self._make_sender(self._servers)
+        sender = self._sender = self._make_sender(self._servers, self._login)
         try:
             while not self._ending.is_set():
                 for partition in range(self.partitions):
                     while not self._room.acquire(timeout=0.05):
                         sender.flush()  # some clients call back only when they are called
                     self._send(sender, partition)
-                time.sleep(PAUSE_S)
+                time.sleep(self._pause_s)
             sender.flush()
             sender.close()
         except BaseException:
@@ -111,7 +120,7 @@ class FollowingLoad(Background):
 
     def __init__(self, client: str, servers: str, topic: str, partitions: int, history: History) -> None:
         super().__init__()
-        self._arguments = servers, topic, partitions
+        self._arguments = servers, topic, partitions, None
         self._make_reader = CLIENTS[client][1]
         self._name = f"{client} reader of {topic}"
         self._history = history
@@ -129,11 +138,13 @@ def write_poll(history: History, client: str, action: str, records: list[Record]
         history.invoke(client, action).ok(records=[list(each) for each in records], isolation="read_committed")
 
 
-def final_read(client: str, servers: str, topic: str, partitions: int, history: History) -> int:
+def final_read(
+    client: str, servers: str, topic: str, partitions: int, history: History, login: Login | None = None
+) -> int:
     """A fresh reader of this client reads everything; how many records there were."""
     name = f"{client} last reader of {topic}"
     reading = history.invoke(name, "final-read", isolation="read_committed")
-    reader = CLIENTS[client][1](servers, topic, partitions)
+    reader = CLIENTS[client][1](servers, topic, partitions, login)
     history.note(name, "assign")
     with closing(reader):
         ends = reader.ends()

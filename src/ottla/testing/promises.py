@@ -54,6 +54,11 @@ class Background:
         if error is None:
             self.end()
 
+    @property
+    def is_running(self) -> bool:
+        """False when it has failed; `end` says why."""
+        return self._thread.is_alive()
+
     def end(self) -> None:
         """Stop, and wait until everything that was begun is over; raises what failed."""
         self._ending.set()

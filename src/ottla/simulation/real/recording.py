@@ -53,12 +53,15 @@ def read_everything(
     isolation: str = "read_committed",
     value_of: Callable[[bytes | None], int] = number_in,
     client: str = "final reader",
+    settings: Mapping[str, Any] | None = None,
 ) -> None:
-    """All records of these topics (partitions by name), written down as `final-poll`s of one `final-read`."""
+    """All records of these topics (partitions by name), written down as `final-poll`s of one `final-read`. `settings`
+    are further ones of the consumer, such as a login."""
     partitions = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
     reading = history.invoke(client, "final-read", isolation=isolation)
     history.note(client, "assign")
-    with Consumer(bootstrap_servers=servers, isolation_level=isolation) as consumer:
+    where = {**(settings or {}), "bootstrap.servers": servers, "isolation.level": isolation}
+    with Consumer(where) as consumer:
         consumer.assign(partitions)
         ends = consumer.end_offsets(partitions, timeout=READ_LIMIT_S)
         consumer.seek_to_beginning(*partitions)
