@@ -63,17 +63,17 @@ class NamespaceLab(LabCluster):
         self._isolated: set[int] = set()
 
     def start(self) -> None:
-        _ip(f"link add {self._bridge} type bridge")
-        _ip(f"addr add {self._subnet}.1/24 dev {self._bridge}")
-        _ip(f"link set {self._bridge} up")
+        ip(f"link add {self._bridge} type bridge")
+        ip(f"addr add {self._subnet}.1/24 dev {self._bridge}")
+        ip(f"link set {self._bridge} up")
         for broker in self.brokers:
             name = self._namespace(broker.number)
-            _ip(f"netns add {name}")
-            _ip(f"link add {name}v type veth peer name eth0 netns {name}")
-            _ip(f"link set {name}v master {self._bridge} up")
-            _ip(f"-n {name} addr add {broker.host}/24 dev eth0")
-            _ip(f"-n {name} link set eth0 up")
-            _ip(f"-n {name} link set lo up")
+            ip(f"netns add {name}")
+            ip(f"link add {name}v type veth peer name eth0 netns {name}")
+            ip(f"link set {name}v master {self._bridge} up")
+            ip(f"-n {name} addr add {broker.host}/24 dev eth0")
+            ip(f"-n {name} link set eth0 up")
+            ip(f"-n {name} link set lo up")
         super().start()
 
     def command(self, broker: LabBroker) -> list[str]:
@@ -93,13 +93,13 @@ class NamespaceLab(LabCluster):
 
     def isolate(self, number: int) -> None:
         """Nobody reaches the broker, and it reaches nobody; not even ZooKeeper."""
-        _ip(f"link set {self._namespace(number)}v down")
+        ip(f"link set {self._namespace(number)}v down")
         self._isolated.add(number)
 
     def cut_one_way(self, sender: int, receiver: int) -> None:
         """What `sender` says does not arrive at `receiver`."""
         host = self.brokers[receiver].host
-        _ip(f"-n {self._namespace(sender)} neigh replace {host} lladdr {NOBODY} nud permanent dev eth0")
+        ip(f"-n {self._namespace(sender)} neigh replace {host} lladdr {NOBODY} nud permanent dev eth0")
         self._cuts.append((sender, receiver))
 
     def cut(self, one: int, other: int) -> None:
@@ -110,9 +110,9 @@ class NamespaceLab(LabCluster):
     def heal(self) -> None:
         """The network is as it was."""
         for number in self._isolated:
-            _ip(f"link set {self._namespace(number)}v up")
+            ip(f"link set {self._namespace(number)}v up")
         for sender, receiver in self._cuts:
-            _ip(f"-n {self._namespace(sender)} neigh del {self.brokers[receiver].host} dev eth0")
+            ip(f"-n {self._namespace(sender)} neigh del {self.brokers[receiver].host} dev eth0")
         self._isolated.clear()
         self._cuts.clear()
 
@@ -120,7 +120,7 @@ class NamespaceLab(LabCluster):
         return f"{self._bridge}n{number}"
 
 
-def _ip(words: str) -> None:
+def ip(words: str) -> None:
     done = subprocess.run(["ip", *words.split()], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"ip {words}: {done.stderr.strip()}")

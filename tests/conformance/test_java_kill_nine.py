@@ -61,6 +61,10 @@ class Program:
         """What was no JSON."""
         return "".join(self._words)
 
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
     def named(self, name: str) -> list[dict[str, Any]]:
         return [event for event in list(self.events) if event.get("name") == name]
 
