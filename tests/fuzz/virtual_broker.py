@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from ottla.broker.settings import BrokerSettings
 from ottla.errors import OttlaError
 from ottla.simulation.cluster import PORT, Seat, SimulatedCluster
 from ottla.simulation.loop import new_loop
-from ottla.simulation.machine import Machine
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
 ANSWER_S = 5.0
@@ -47,16 +46,15 @@ class Finding(AssertionError):
 class LockedCluster(SimulatedCluster):
     """Its listeners want a login."""
 
-    def _seat(self, number: int, settings: Any) -> Seat:
+    def _broker(self, number: int, common: Mapping[str, object]) -> Seat:
         host = f"10.0.0.{number + 1}"
-        machine = Machine(self.loop, self.network, host, Random(self.random.getrandbits(64)))
         own = {
             "broker.id": number,
             "listeners": f"SASL_PLAINTEXT://{host}:{PORT}",
             "sasl.enabled.mechanisms": "PLAIN",
             "listener.name.sasl_plaintext.plain.sasl.jaas.config": JAAS,
         }
-        return Seat(machine, BrokerSettings({**settings, **own}))
+        return self._seat(f"broker {number}", number, host, {**common, **own})
 
 
 class VirtualBroker:

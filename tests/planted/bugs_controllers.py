@@ -81,13 +81,6 @@ BUGS = (
         "who has left the in-sync set is in it again",
     ),
     _bug(
-        "answers-before-the-commit",
-        CONTROLLER,
-        "        return answer, True\n",
-        "        answer.resolve()\n        return answer, True\n",
-        "a topic that was created is not there",
-    ),
-    _bug(
         "decisions-on-what-is-committed",
         PIPELINE,
         "        return self._pending[-1].image if self._pending else self.image\n",

@@ -16,7 +16,7 @@ from ottla.errors import TopicAlreadyExists
 
 COMMANDS = {
     "kafka-topics --list": 58,
-    "kafka-topics --describe": 72,  # one of them only when it has to ask again
+    "kafka-topics --describe": 73,  # two of them only when it has to ask again
     "kafka-consumer-groups --list": 76,
     "kafka-configs --describe --entity-type topics": 65,
     "kafka-get-offsets": 61,

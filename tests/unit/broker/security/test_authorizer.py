@@ -155,9 +155,10 @@ def test_of_a_request_that_names_thousands_the_first_hundred_are_written(caplog:
     access = Changing(WRITE_A).access
     names = [f"b{number}" for number in range(1_000)]
     assert access.allowed(ALICE, Op.WRITE, Resource.TOPIC, [*names, "a"]) == {"a"}
-    assert len(caplog.records) == 101
-    assert "Topic:LITERAL:b99 " in caplog.messages[-2]
-    assert "is Denied operation = WRITE from host = 10.0.0.1 on 900 more resources = Topic" in caplog.messages[-1]
+    lines = [record.getMessage() for record in caplog.records if record.name == LOG]  # a slow machine says so, too
+    assert len(lines) == 101
+    assert "Topic:LITERAL:b99 " in lines[-2]
+    assert "is Denied operation = WRITE from host = 10.0.0.1 on 900 more resources = Topic" in lines[-1]
 
 
 def test_lines_of_the_audit_log_are_never_held_back() -> None:
