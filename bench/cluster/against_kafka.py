@@ -20,7 +20,8 @@ from typing import Final
 from bench.compare.brokers import JVM, SERVER_HEAP
 from bench.compare.tools import Amount, Tools
 from bench.walk.figures import Figure
-from tests.cluster.mixed_cluster import KAFKA, MixedCluster
+from tests.cluster.judging import KAFKA
+from tests.cluster.mixed_cluster import MixedCluster
 from tests.conformance.kafka_jars import find_jars
 
 import ottla

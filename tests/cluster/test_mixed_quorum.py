@@ -33,6 +33,11 @@ CHANGES: Final = 100
 OURS, APACHES = 11, 12
 CUT: Final = "connections are cut"
 HITS: Final = (signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP, CUT)
+OF_LOST_LEADERS: Final = (
+    "channel manager timed out before sending the request|Exceptionally slow controller event|NotControllerException|"
+    "Graceful shutdown of RaftClient failed"
+)
+"""What Apache's nodes say of a leader that is cut off, paused or stopped."""
 QUORUMS: Final = {
     "two of Apache's and one of ours": {1: KAFKA, 2: OTTLA, 3: KAFKA},
     "one of Apache's and two of ours": {1: OTTLA, 2: KAFKA, 3: OTTLA},
@@ -54,7 +59,7 @@ def running_cuttable(
 ) -> Iterator[tuple[KRaftCluster, Mapping[int, Cuttable]]]:
     """The same with a proxy before each controller."""
     cluster = KRaftCluster(directory, brokers, voters=voters, jars=jars_or_skip("4.3"))
-    cluster.expected = "channel manager timed out before sending the request"  # a registration, which is tried again
+    cluster.expected = OF_LOST_LEADERS
     proxies = {}
     with contextlib.ExitStack() as stack:
         for (number, node), port in zip(cluster.controllers.items(), free_ports(len(voters)), strict=True):

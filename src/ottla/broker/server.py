@@ -476,11 +476,12 @@ class Server:
         return self._world.files
 
     def _lost_memory(self, logs: LogManager) -> bool:
+        """Whether that must be told; else this boot is noted, before anything is acknowledged."""
         lost = lost_memory(logs.directories, self._world.boot_id)
         if lost:
             log.warning("the machine went down since this broker ran; its copies may lack what it had acknowledged")
         else:
-            note_boot(logs.directories, self._world.boot_id)  # before it acknowledges anything
+            note_boot(logs.directories, self._world.boot_id)
         return lost
 
     def _fail(self, error: OttlaError) -> None:

@@ -38,13 +38,13 @@ async def metadata_log(call: Call, count: int) -> dict[str, Json]:
         "brokers": len(image.brokers),
         "records": [
             {
-                "offset": each.offset,
-                "epoch": each.epoch,
-                "timestamp_ms": each.timestamp_ms,
-                "type": type(each.record).__name__,
-                "sentence": sentence(each.record, image),
+                "offset": entry.offset,
+                "epoch": entry.epoch,
+                "timestamp_ms": entry.timestamp_ms,
+                "type": type(entry.record).__name__,
+                "sentence": sentence(entry.record, image),
             }
-            for each in reversed(list(newest_records(log, count)))
+            for entry in reversed(list(newest_records(log, count)))
         ],
     }
 

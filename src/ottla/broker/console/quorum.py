@@ -99,14 +99,15 @@ async def quorum_findings(call: Call) -> list[Finding]:
         return []
     found = troubles(call, await describe(call))
     return [
-        Finding("quorum", BAD if each.is_bad else WARNING, each.what, each.still, each.remedy, PAGE) for each in found
+        Finding("quorum", BAD if trouble.is_bad else WARNING, trouble.what, trouble.still, trouble.remedy, PAGE)
+        for trouble in found
     ]
 
 
 async def quorum(call: Call, state: LogState, log: MetadataLog) -> dict[str, Json]:
     """The part of the page that is about nodes."""
     said = await describe(call)
-    found = [each async for each in in_slices(elections(log, ELECTIONS_LIMIT), ELECTIONS_SLICE)]
+    found = [election async for election in in_slices(elections(log, ELECTIONS_LIMIT), ELECTIONS_SLICE)]
     leader, epoch = (state.leader_id, state.epoch) if said.quorum is None else _leading(said.quorum)
     votes = {call.broker.id: state.voted_id} if state.epoch == epoch and state.voted_id >= 0 else {}
     if found and found[0].epoch == epoch:
@@ -118,10 +119,15 @@ async def quorum(call: Call, state: LogState, log: MetadataLog) -> dict[str, Jso
         "silence": said.silence,
         "voters": _voters(state, said.quorum, votes),
         **_observers(call, said.quorum),
-        "elections": [_election(each, after) for each, after in zip(found, (None, *found), strict=False)],
+        "elections": [_election(election, after) for election, after in zip(found, (None, *found), strict=False)],
         "troubles": [
-            {"severity": BAD if each.is_bad else WARNING, "what": each.what, "still": each.still, "remedy": each.remedy}
-            for each in troubles(call, said)
+            {
+                "severity": BAD if trouble.is_bad else WARNING,
+                "what": trouble.what,
+                "still": trouble.still,
+                "remedy": trouble.remedy,
+            }
+            for trouble in troubles(call, said)
         ],
     }
 

@@ -324,7 +324,7 @@ class AdminCalls(CoordinatorCalls, AccessCalls):
         left_ms = self._timeout_ms(timeout)
         while True:
             try:
-                there, settings = await self._described(wanted.name, timeout)
+                there, settings = await self._described(wanted.name, max(left_ms, KNOWN_SOON_MS) / 1_000)
                 break
             except UnknownTopicOrPartition:
                 if left_ms <= 0:

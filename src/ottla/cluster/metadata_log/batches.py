@@ -47,6 +47,12 @@ class BatchRecords(Sequence[MetadataRecord]):
             self._decode_next()
         return self._decoded[wanted]
 
+    def __iter__(self) -> Iterator[MetadataRecord]:
+        for number in range(len(self._values)):
+            if number == len(self._decoded):
+                self._decode_next()
+            yield self._decoded[number]
+
     def _decode_next(self) -> None:
         number = len(self._decoded)
         try:

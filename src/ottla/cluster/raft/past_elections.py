@@ -1,6 +1,6 @@
 """Who led a metadata log when: what the newest epochs of it began with.
 
-    for each in elections(log, 20): print(each.epoch, each.leader_id, each.granted)      # the newest first
+    for election in elections(log, 20): print(election.epoch, election.leader_id)      # the newest first
 
 The log knows at which offset each epoch begins (leader-epoch-checkpoint), and an epoch begins with its
 LeaderChangeMessage. So an election is one read of one batch: nothing is searched for, and nothing is kept

@@ -328,8 +328,8 @@ def _registration(me: model.Broker, image: ClusterImage, logs: LogManager, world
             for each in me.endpoints
         ],
         features=[
-            Feature(name=each.name, min_supported_version=each.min_level, max_supported_version=each.max_level)
-            for each in me.features
+            Feature(name=feature.name, min_supported_version=feature.min_level, max_supported_version=feature.max_level)
+            for feature in me.features
         ],
         rack=me.rack,
         log_dirs=[each.directory_id for each in logs.directories if each.directory_id is not None],

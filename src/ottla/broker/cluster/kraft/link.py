@@ -408,4 +408,4 @@ class KRaftLink:
 
 def _live(image: ClusterImage) -> set[int]:
     """Brokers that can be asked for something."""
-    return {each.id for each in image.brokers.values() if not each.fenced}
+    return {broker.id for broker in image.brokers.values() if not broker.fenced}
