@@ -769,6 +769,11 @@ class NotConnected(NetworkException):
     See that the address is right and the broker is up; sending it again is safe."""
 
 
+class ConnectionRefused(NotConnected):
+    """The machine is there and nothing listens at that address, so the request was never sent.
+    The process has ended or has not begun, or the port is another one; sending it again is safe."""
+
+
 class UnknownSetting(InvalidConfig):
     """There is no such setting."""
 

@@ -32,6 +32,7 @@ from typing import Final, TypeAlias
 from ottla.errors import (
     AuthenticationFailed,
     ConnectionClosed,
+    ConnectionRefused,
     IllegalMove,
     MalformedMessage,
     NotConnected,
@@ -83,6 +84,7 @@ class PeerSettings:
     software_version: str = "unknown"
     in_flight_limit: int = IN_FLIGHT_LIMIT  # max.in.flight.requests.per.connection
     waiting_limit: int = 1000
+    waits_for_refusing: bool = True  # False: a connection that is refused fails what waits; the caller tries again
     reconnect_backoff_ms: float = 50  # reconnect.backoff.ms
     reconnect_backoff_max_ms: float = 1_000  # reconnect.backoff.max.ms
     setup_timeout_ms: float = 10_000  # socket.connection.setup.timeout.ms
@@ -379,6 +381,8 @@ class Peer:
         if not retry:
             self._refused = error
             self._wanted_until_ms = -math.inf
+            self._fail_waiting(out, error)
+        elif isinstance(error, ConnectionRefused) and not settings.waits_for_refusing:
             self._fail_waiting(out, error)
         self._wake(out, self._backoff_until_ms)
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.errors import ConnectionClosed, NotConnected, OttlaError, TlsHandshakeFailed
+from ottla.errors import ConnectionClosed, ConnectionRefused, NotConnected, OttlaError, TlsHandshakeFailed
 from ottla.net.framed_link import GATHERED_LIMIT_BYTES, JOIN_LIMIT_BYTES, FramedLink, fenced
 from ottla.net.framing import Buffer
 from ottla.net.link import Address, Link, LinkEvents, LinkSettings, Listener
@@ -293,7 +293,7 @@ def explained(error: OSError | UnicodeError, host: str, port: int, *, tls: bool 
         reason = getattr(error, "reason", None) or error
         return TlsHandshakeFailed(f"TLS with {where} failed ({reason}); does this port speak TLS?")
     if isinstance(error, ConnectionRefusedError):
-        return NotConnected(f"{where} refused the connection; nothing listens there")
+        return ConnectionRefused(f"{where} refused the connection; nothing listens there")
     return NotConnected(f"{where} cannot be reached ({_words(error)})")
 
 

@@ -27,7 +27,7 @@ from collections.abc import Callable, Collection, Iterable
 from random import Random
 from typing import Final
 
-from ottla.errors import ConnectionClosed, NotConnected, TlsHandshakeFailed
+from ottla.errors import ConnectionClosed, ConnectionRefused, TlsHandshakeFailed
 from ottla.light_dataclasses import dataclass, replace
 from ottla.net.framed_link import fenced
 from ottla.net.link import Address, Link, LinkEvents, LinkSettings, Listener
@@ -230,7 +230,7 @@ class SimulatedNetwork:
     def listener_at(self, address: Address) -> SimulatedListener:
         found = self._listeners.get(address)
         if found is None or found.process.is_dead:
-            raise NotConnected(f"{address[0]}:{address[1]} refused the connection; nothing listens there")
+            raise ConnectionRefused(f"{address[0]}:{address[1]} refused the connection; nothing listens there")
         return found
 
     def _go_on(self) -> None:

@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 
 from ottla.clock import Clock
-from ottla.errors import ConnectionClosed, NotConnected, TlsHandshakeFailed
+from ottla.errors import ConnectionClosed, ConnectionRefused, TlsHandshakeFailed
 from ottla.light_dataclasses import dataclass
 from ottla.net.framed_link import FramedLink, fenced
 from ottla.net.framing import Buffer
@@ -99,7 +99,7 @@ class MemoryNetwork:
             await asyncio.get_running_loop().create_future()  # nobody answers; whoever waits must know how long
         listener = self._listeners.get((host, port))
         if listener is None:
-            raise NotConnected(f"{host}:{port} refused the connection; nothing listens there")
+            raise ConnectionRefused(f"{host}:{port} refused the connection; nothing listens there")
         if (tls is None) != (listener.tls is None):
             raise TlsHandshakeFailed(f"only one side of {host}:{port} wants TLS")
         here, there = ("memory", self._free_port()), (host, port)

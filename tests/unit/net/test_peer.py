@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ottla.errors import (
     AuthenticationFailed,
     ConnectionClosed,
+    ConnectionRefused,
     FrameTooLarge,
     IllegalMove,
     NotConnected,
@@ -317,6 +318,17 @@ def test_a_request_during_the_wait_connects_when_the_wait_is_over_and_not_before
     peer.disconnected(None, 10)
     assert send(peer, "a", 20) == []  # the time to wake up was announced when the wait began
     assert Connect("broker", 9092) in peer.tick(60)
+
+
+def test_who_tries_again_by_itself_hears_at_once_that_nothing_listens() -> None:
+    peer, _ = ready_peer(waits_for_refusing=False)
+    peer.disconnected(None, 10)
+    assert send(peer, "a", 20) == []
+    assert Connect("broker", 9092) in peer.tick(60)
+    (failed,) = only(peer.connect_failed(ConnectionRefused("nothing listens there"), 61), Failed)
+    assert isinstance(failed, Failed)
+    assert failed.ticket == "a"
+    assert isinstance(failed.error, ConnectionRefused)
 
 
 def test_nobody_connects_after_the_time_the_caller_gave() -> None:

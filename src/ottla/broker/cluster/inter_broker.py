@@ -54,8 +54,10 @@ class InterBroker:
         client_id: str | None = None,
         login: OwnLogin | None = None,
         tls: Callable[[], ssl.SSLContext | None] = lambda: None,
+        waits_for_refusing: bool = True,
     ) -> None:
-        """`tls` is asked whenever a connection is made, so that a new certificate is used without a restart."""
+        """`tls` is asked whenever a connection is made, so that a new certificate is used without a restart. Without
+        `waits_for_refusing` a request to a broker at whose address nothing listens is ConnectionRefused at once."""
         self._client_id = client_id or f"broker-{broker_id}"
         self._endpoint_of = endpoint_of
         self._transport = transport
@@ -63,6 +65,7 @@ class InterBroker:
         self._random = random
         self._link_settings = link_settings
         self._login = login
+        self._waits_for_refusing = waits_for_refusing
         self.owns_login = False  # several may share a login, and one of them ends it
         self._tls = tls
         self._connections: dict[int, tuple[Endpoint, NodeConnection]] = {}
@@ -159,7 +162,11 @@ class InterBroker:
         return made
 
     def _connect(self, endpoint: Endpoint) -> NodeConnection:
-        settings = PeerSettings(client_id=self._client_id, in_flight_limit=IN_FLIGHT_LIMIT)
+        settings = PeerSettings(
+            client_id=self._client_id,
+            in_flight_limit=IN_FLIGHT_LIMIT,
+            waits_for_refusing=self._waits_for_refusing,
+        )
         authenticator = None if self._login is None else partial(self._login.authenticator, endpoint.host)
         peer = Peer(endpoint.host, endpoint.port, random=self._random, settings=settings, authenticator=authenticator)
         return NodeConnection(

@@ -6,7 +6,10 @@ controller.
 2. It ends when nothing was heard for `timeout_ms`, when the broker stops in order, and with another registration.
 3. Who is fenced for silence is found one at a time, the longest silent first, so that what follows from one is seen
    before the next.
-4. A broker is caught up when it has applied the log up to its registration. A controlled shutdown is over when every
+4. Who is silent for `SUSPECTED_AFTER_MS` has left out a heartbeat, and who was not heard of since the activation may
+   be gone since long. The controller looks whether their processes are still there (`suspects`): one that has ended is
+   fenced at once, without waiting for its session (decision 0241).
+5. A broker is caught up when it has applied the log up to its registration. A controlled shutdown is over when every
    active broker has applied the log up to where its leaderships were moved.
 """
 
@@ -17,16 +20,19 @@ from typing import Final
 from ottla.cluster.image import ClusterImage
 
 NOTHING_APPLIED: Final = -1
+SUSPECTED_AFTER_MS: Final = 2_250.0
+"""A little more than broker.heartbeat.interval.ms by default."""
 
 
 class Session:
     """What was heard of one broker."""
 
-    __slots__ = ("applied_offset", "last_contact_ms", "registered_offset", "shutdown_offset")
+    __slots__ = ("applied_offset", "last_contact_ms", "registered_offset", "shutdown_offset", "suspected_ms")
 
     def __init__(self, registered_offset: int, last_contact_ms: float | None) -> None:
         self.registered_offset = registered_offset
         self.last_contact_ms = last_contact_ms
+        self.suspected_ms = last_contact_ms  # from when on it is looked whether its process is there
         self.applied_offset = NOTHING_APPLIED
         self.shutdown_offset: int | None = None
 
@@ -65,12 +71,14 @@ class BrokerSessions:
             self._sessions[broker_id] = Session(offset, None)
 
     def heard(self, image: ClusterImage, broker_id: int, now_ms: float) -> None:
-        self.of(image, broker_id).last_contact_ms = now_ms
+        session = self.of(image, broker_id)
+        session.last_contact_ms = now_ms
+        session.suspected_ms = now_ms + SUSPECTED_AFTER_MS
 
     def ended(self, broker_id: int) -> None:
         """The broker is fenced for its silence, or stops."""
         if (found := self._sessions.get(broker_id)) is not None:
-            found.last_contact_ms = None
+            found.last_contact_ms = found.suspected_ms = None
             found.shutdown_offset = None
 
     def forget(self, broker_id: int) -> None:
@@ -90,6 +98,27 @@ class BrokerSessions:
                 last_ms = self.of(image, broker.id).last_contact_ms
                 silent.append((float("-inf") if last_ms is None else last_ms, broker.id))
         return min(silent)[1] if silent else None
+
+    def suspects(self, image: ClusterImage, now_ms: float) -> list[int]:
+        """Brokers that may be gone, the longest silent first; those that stop in order are not meant."""
+        silent: list[tuple[float, int]] = []
+        for broker in image.brokers.values():
+            session = self.of(image, broker.id)
+            since_ms = session.suspected_ms
+            if not broker.fenced and not session.is_stopping and since_ms is not None and since_ms <= now_ms:
+                silent.append((since_ms, broker.id))
+        return [broker_id for _, broker_id in sorted(silent)]
+
+    def seen(self, broker_id: int, now_ms: float) -> None:
+        """Its process is there, or its machine does not say: it is looked again later."""
+        if (found := self._sessions.get(broker_id)) is not None and found.suspected_ms is not None:
+            found.suspected_ms = now_ms + SUSPECTED_AFTER_MS
+
+    def why_fenced(self, image: ClusterImage, broker_id: int) -> str:
+        """For the log."""
+        if self.of(image, broker_id).last_contact_ms is None:
+            return "its process has ended, nothing listens at its port"
+        return f"nothing was heard of it for {self.timeout_ms:.0f} ms"
 
     def next_check_ms(self, image: ClusterImage, now_ms: float) -> float:
         """When the next broker may have been silent for too long."""

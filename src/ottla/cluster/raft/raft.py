@@ -17,7 +17,8 @@ No sockets, clock, threads or sleeps; the driver (broker/cluster/kraft/raft_loop
 1. Epochs only grow, and a node gives one vote in an epoch. What it says may leave only when `state` is on the disk
    (`is_saved`), and nobody fetches behind, or counts, what is not synced.
 2. Before it stands for election a node asks whether it would be elected (pre-vote, KIP-996), which changes nothing: who
-   was cut off does not disturb a quorum that works. A follower that has heard of its leader refuses.
+   was cut off does not disturb a quorum that works. A follower that has heard of its leader refuses, unless
+   it has seen that the process of the leader has ended (`is_refused`, decision 0241): then it stands itself.
 3. A leader begins its epoch with a LeaderChangeMessage. The high watermark moves only with that; before, it does not
    know what is committed, `is_established` is false, and it decides nothing.
 4. The log is pulled (fetching.py). A leader that a majority has not asked for 1.5 * fetch_timeout_ms resigns
@@ -72,6 +73,8 @@ NOT_THE_LEADER: Final = (6, 8)
 CHECK_QUORUM: Final = 1.5
 """So many times fetch_timeout_ms a leader leads on without a majority."""
 BACKOFF_STEP_MS: Final = 100
+ENDED_BACKOFF_MS: Final = 200
+"""Within that time who has seen the process of the leader end stands for election, so that not all do so at once."""
 NEVER: Final = float("inf")
 
 
@@ -524,12 +527,25 @@ class Raft:
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
-    def unanswered(self, sent: Sent, now_ms: int) -> None:
-        """The connection could not be made, or broke, or nothing came in time."""
-        if self._peers.is_open(sent):
-            self._peers.pause(sent.address, now_ms)
-            if self.changes is not None:
-                self.changes.not_answered(sent.address)
+    def unanswered(self, sent: Sent, now_ms: int, *, is_refused: bool = False) -> None:
+        """The connection could not be made, or broke, or nothing came in time. `is_refused`: the machine says that
+        nothing listens there."""
+        if not self._peers.is_open(sent):
+            return
+        self._peers.pause(sent.address, now_ms)
+        if self.changes is not None:
+            self.changes.not_answered(sent.address)
+        if is_refused and self.role is Role.FOLLOWER and sent.address == self.leader:
+            self._leader_has_ended(now_ms)
+
+    def _leader_has_ended(self, now_ms: int) -> None:
+        """Nothing listens where the leader was: it is missed now, and not after `fetch_timeout_ms`. Once for each time
+        that it was followed: where only the way to it is closed, the others refuse, and it is waited for as usual."""
+        if not self.votes:
+            self._miss_leader(now_ms)
+        elif self.fetching.has_fetched:
+            self.fetching.has_fetched = False  # it does not lead any more, so a pre-vote need not be refused
+            self._deadline_ms = min(self._deadline_ms, now_ms + self._random.uniform(0, ENDED_BACKOFF_MS))
 
     def answered(self, sent: Sent, response: Response, now_ms: int) -> None:
         """Take an answer in. Raises what must stop the node; everything else is asked again."""

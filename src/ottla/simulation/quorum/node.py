@@ -42,6 +42,7 @@ FETCH_VERSION: Final = 18
 
 Later: TypeAlias = Callable[[float, Callable[[], None]], None]
 Reply: TypeAlias = Callable[[Response | None], None]
+Broken: TypeAlias = Callable[[], None]
 
 
 def address_of(node_id: int) -> Address:
@@ -77,6 +78,10 @@ class Node:
         self.can_vote = can_vote
         self.static = static
         self.is_running = False
+        self.has_power = True
+        """Whether the machine of a process that has ended says so to whoever connects."""
+        self.asking: dict[Broken, None] = {}
+        """Who waits for an answer of this process: the machine tells them when it ends."""
         self.paused_until_ms = 0
         self.sync_ms = 1.0
         self._now_ms, self._later, self._send, self._checked = now_ms, later, send, checked
@@ -111,7 +116,7 @@ class Node:
 
     def start(self) -> None:
         self.life += 1
-        self.is_running = True
+        self.is_running = self.has_power = True
         self.held: list[HeldFetch] = []
         self._withheld: list[tuple[Reply, Response]] = []
         self._is_saving = self._is_syncing = False
@@ -133,7 +138,12 @@ class Node:
 
     def stop(self, *, power_cut: bool) -> None:
         self.is_running = False
+        self.has_power = not power_cut
         self.life += 1
+        asking, self.asking = self.asking, {}
+        if not power_cut:
+            for broken in asking:
+                broken()
         if power_cut:
             self.files.crash("any")
         else:
@@ -281,13 +291,14 @@ class Node:
             self._withheld.append((reply, response))
         self.changes = [each for each in self.changes if each[0].error_code is None]
 
-    def answered(self, sent: Sent, response: Response | None) -> None:
+    def answered(self, sent: Sent, response: Response | None, *, is_refused: bool = False) -> None:
         """The answer to what this node asked; None when there is none."""
         if self.paused_until_ms > self._now_ms():
-            self._call_later(self.paused_until_ms - self._now_ms(), lambda: self.answered(sent, response))
+            wait_ms = self.paused_until_ms - self._now_ms()
+            self._call_later(wait_ms, lambda: self.answered(sent, response, is_refused=is_refused))
             return
         if response is None:
-            self.raft.unanswered(sent, self._now_ms())
+            self.raft.unanswered(sent, self._now_ms(), is_refused=is_refused)
         else:
             self.raft.answered(sent, response, self._now_ms())
         self.step()

@@ -96,19 +96,26 @@ class Schedule:
         life = sender.life
         is_answered = False
 
-        def back(response: Response | None) -> None:
+        def back(response: Response | None, *, is_refused: bool = False) -> None:
             nonlocal is_answered
             if is_answered or sender.life != life or not sender.is_running:
                 return
             is_answered = True
-            sender.answered(sent, response)
+            if target is not None:
+                target.asking.pop(broken, None)
+            sender.answered(sent, response, is_refused=is_refused)
+
+        def broken() -> None:
+            self._later(self.random.uniform(*LATENCY_MS), lambda: back(None))
 
         self._later(ANSWER_MS, lambda: back(None))
+        if target is not None and self._is_lost(sender, target):
+            return
         if target is None or not target.is_running:
-            self._later(1.0, lambda: back(None))
+            if target is None or target.has_power:
+                self._later(self.random.uniform(*LATENCY_MS), lambda: back(None, is_refused=True))
             return
-        if self._is_lost(sender, target):
-            return
+        target.asking[broken] = None
 
         def reply(response: Response | None) -> None:
             if not self._is_lost(target, sender):

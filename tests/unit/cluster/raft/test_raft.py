@@ -105,18 +105,20 @@ class Quorum:
     def __getitem__(self, node_id: int) -> Node:
         return self.nodes[node_id]
 
-    def exchange(self, rounds: int = 8, *, without: tuple[int, ...] = ()) -> None:
-        """Everybody says what he has to say, and is answered at once."""
+    def exchange(self, rounds: int = 8, *, without: tuple[int, ...] = (), refused_by: tuple[int, ...] = ()) -> None:
+        """Everybody says what he has to say, and is answered at once. Who is gone is silent, or his machine refuses."""
         for _ in range(rounds):
             for node in self.nodes.values():
-                if node.id not in without:
+                if node.id not in (*without, *refused_by):
                     for sent in node.wait(25):
-                        self.deliver(node, sent, without)
+                        self.deliver(node, sent, without, refused_by=refused_by)
 
-    def deliver(self, node: Node, sent: Sent, without: tuple[int, ...] = ()) -> None:
+    def deliver(
+        self, node: Node, sent: Sent, without: tuple[int, ...] = (), *, refused_by: tuple[int, ...] = ()
+    ) -> None:
         target = self.nodes[int(sent.address.host.removeprefix("node-"))]
-        if target.id in without:
-            node.raft.unanswered(sent, node.now_ms)
+        if target.id in (*without, *refused_by):
+            node.raft.unanswered(sent, node.now_ms, is_refused=target.id in refused_by)
             return
         target.now_ms = max(target.now_ms, node.now_ms)
         response = target.asked(sent)
@@ -224,6 +226,47 @@ def test_a_follower_that_hears_of_its_leader_refuses_a_pre_vote_and_stays() -> N
     request = asked_for_vote(raft.epoch, 3, 2, end=99, last=raft.epoch, pre=True)
     assert granted(quorum[2], request) == (0, False)
     assert (raft.role, raft.state) == (Role.FOLLOWER, before)
+
+
+def test_where_the_process_of_the_leader_has_ended_another_one_is_elected_at_once() -> None:
+    quorum = Quorum(3)
+    quorum.elect(1)
+    quorum.exchange()
+    began_ms = quorum[2].now_ms
+    quorum.exchange(rounds=20, refused_by=(1,))
+    assert quorum[2].now_ms - began_ms < 1_000, "half of the fetch timeout"
+    assert quorum[2].raft.leads != quorum[3].raft.leads
+
+
+def test_a_leader_that_is_only_silent_is_waited_for() -> None:
+    quorum = Quorum(3)
+    quorum.elect(1)
+    quorum.exchange()
+    quorum.exchange(rounds=20, without=(1,))
+    assert [quorum[node].raft.role for node in (2, 3)] == [Role.FOLLOWER, Role.FOLLOWER]
+
+
+def test_to_whom_alone_the_way_is_closed_stands_once_and_then_waits() -> None:
+    quorum = Quorum(3)
+    leader = quorum.elect(1)
+    quorum.exchange()
+    cut, roles = quorum[2], []
+    for _ in range(60):
+        quorum.exchange(rounds=1, without=(2,))
+        for sent in cut.wait(0):
+            quorum.deliver(cut, sent, refused_by=(1,))
+        roles.append(cut.raft.role)
+    assert leader.leads, "the others hear of it, and refuse"
+    assert Role.PROSPECTIVE not in roles[20:]
+    assert roles[-1] is Role.FOLLOWER
+
+
+def test_who_has_no_vote_looks_for_the_next_leader_when_the_process_of_this_one_has_ended() -> None:
+    quorum = Quorum(3, others=1)
+    quorum.elect(1)
+    quorum.exchange()
+    quorum.exchange(rounds=30, refused_by=(1,))
+    assert quorum[4].raft.state.leader_id in (2, 3)
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ class ControllerConnections(NamedTuple):
     """All of a broker's."""
 
     log: Controllers
-    """Fetches of the metadata log, and of its snapshots."""
+    """What Raft says: it tries again by itself, and wants to know when the process of a leader has ended."""
     lifecycle: Controllers
     """Registration and heartbeats."""
     questions: Controllers

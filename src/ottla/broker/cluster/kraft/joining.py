@@ -121,10 +121,11 @@ class Connecting:
         login = own_login(lambda: self._settings, self._world.clock, self._world.random, controllers)
         tls = _tls_to_controllers(self._settings)
 
-        def made() -> InterBroker:
+        def made(*, waits_for_refusing: bool = True) -> InterBroker:
             return InterBroker(
                 self._broker_id,
                 self._addressed.endpoint,
+                waits_for_refusing=waits_for_refusing,
                 transport=self._world.transport,
                 clock=self._world.clock,
                 random=self._world.random,
@@ -132,7 +133,7 @@ class Connecting:
                 tls=tls,
             )
 
-        connections = [made() for _ in ControllerConnections._fields]
+        connections = [made(waits_for_refusing=name != "log") for name in ControllerConnections._fields]
         connections[0].owns_login = True  # it is closed last
         return ControllerConnections(*(Controllers(each, self._addressed, active) for each in connections))
 

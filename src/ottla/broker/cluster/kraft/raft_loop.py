@@ -31,7 +31,14 @@ from ottla.cluster.raft.node import Response, Sent
 from ottla.cluster.raft.quorum_state import write_quorum_state
 from ottla.cluster.raft.raft import Raft
 from ottla.cluster.raft.voter_changes import VoterChange, VoterChanges
-from ottla.errors import KafkaStorageError, NotController, NotLeaderOrFollower, OttlaError, StorageExhausted
+from ottla.errors import (
+    ConnectionRefused,
+    KafkaStorageError,
+    NotController,
+    NotLeaderOrFollower,
+    OttlaError,
+    StorageExhausted,
+)
 from ottla.ordered_set import OrderedSet
 from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from ottla.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
@@ -241,7 +248,7 @@ class RaftLoop:
             response = cast(Response, await self._ask(sent.address, sent.request, self._request_timeout_ms))
         except OttlaError as error:
             self._say_unanswered(sent, error)
-            raft.unanswered(sent, self.now_ms())
+            raft.unanswered(sent, self.now_ms(), is_refused=isinstance(error, ConnectionRefused))
         else:
             try:
                 raft.answered(sent, response, self.now_ms())

@@ -52,6 +52,7 @@ from ottla.cluster.raft.leading import Leadership
 from ottla.errors import OttlaError
 from ottla.light_dataclasses import replace
 from ottla.metrics import Registry
+from ottla.net.probe import nothing_listens
 from ottla.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
@@ -69,6 +70,7 @@ REGISTER_AGAIN_MS: Final = 500.0
 STOPPING_STEP_MS: Final = 50.0
 SURE_AFTER_MS: Final = 300.0
 """Nodes that are stopped together hear of it one after the other; what they tell each other takes a moment."""
+LOOK_LIMIT_MS: Final = 1_000.0
 RESIGN_LIMIT_MS: Final = 5_000.0
 """So long a node that stops waits for another one to lead, as Kafka's does."""
 
@@ -157,6 +159,7 @@ class ControllerNode:
             periods=self._periods,
             first=first,
             default_min_insync=settings.topic_defaults().min_insync_replicas,
+            has_ended=self._has_ended,
             show=self._link.show,
         )
         following.applied.append(lambda offset: self._progressed.set())
@@ -280,6 +283,15 @@ class ControllerNode:
     def _can_register(self) -> bool:
         level: int = self.following.image.feature(METADATA_VERSION)
         return level >= CONTROLLERS_REGISTER_SINCE
+
+    async def _has_ended(self, endpoints: Sequence[model.Endpoint]) -> bool:
+        """Whether the process of a broker with these endpoints is gone: its machine says so for each of them."""
+        for endpoint in endpoints:
+            if not await nothing_listens(
+                self._world.transport, self._world.clock, endpoint.host, endpoint.port, limit_ms=LOOK_LIMIT_MS
+            ):
+                return False
+        return bool(endpoints)
 
     # --- settings -----------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Final, TypeAlias, cast
@@ -36,7 +36,7 @@ from ottla.cluster.changes import AlterConfig, Change, ChangePartition, Register
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.metadata_log.batch_plans import BatchPlan, plan_of, planned
 from ottla.cluster.metadata_log.writing import VersionedRecord
-from ottla.cluster.model import NO_LEADER, ControllerNode
+from ottla.cluster.model import NO_LEADER, ControllerNode, Endpoint
 from ottla.cluster.quorum_controller import heartbeats, periodic
 from ottla.cluster.quorum_controller.activation import abort_records, first_records, has_begun
 from ottla.cluster.quorum_controller.admin_changes import admitted
@@ -64,6 +64,9 @@ WAITING_LIMIT: Final = 10_000
 UNCLEAN: Final = "unclean.leader.election.enable"
 UNCLEAN_TASK: Final = "unclean leader elections"
 FENCING_TASK: Final = "fencing of stale brokers"
+LOOK_MS: Final = 500.0
+"""So often it is looked whether the process of a broker that leaves out heartbeats has ended."""
+LOOKS_AT_ONCE: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,12 @@ class Periods:
 
 
 Reply: TypeAlias = "asyncio.Future[object]"
+HasEnded: TypeAlias = Callable[[Sequence[Endpoint]], Awaitable[bool]]
+"""Whether nothing listens at any of these endpoints of a broker any more."""
+
+
+async def _assume_alive(endpoints: Sequence[Endpoint]) -> bool:
+    return False
 
 
 class _Decision(NamedTuple):
@@ -153,6 +162,7 @@ class QuorumController:
         periods: Callable[[], Periods] = Periods,
         first: Callable[[], Sequence[Change]] = tuple,
         default_min_insync: int = 1,
+        has_ended: HasEnded = _assume_alive,
         show: Callable[[ClusterImage, Sequence[Change]], None] = lambda image, changes: None,
     ) -> None:
         self.me = me
@@ -166,6 +176,7 @@ class QuorumController:
         self._first = first
         self._default_min_insync = default_min_insync
         self._show = show
+        self._has_ended = has_ended
         self._term: _Term | None = None
         self._periodic = PeriodicWork(clock, self._tasks())
 
@@ -475,6 +486,7 @@ class QuorumController:
         elect = partial(self._elect, periodic.preferred_leaders), partial(self._elect, periodic.unclean_leaders)
         return [
             PeriodicTask(FENCING_TASK, self._fencing_due_ms, self._fence_stalest),
+            PeriodicTask("brokers whose process has ended", lambda: LOOK_MS, self._check_suspects),
             PeriodicTask("preferred leader elections", lambda: self._periods().balance_ms, elect[0]),
             PeriodicTask(UNCLEAN_TASK, lambda: self._periods().unclean_ms, elect[1]),
             PeriodicTask("expired delegation tokens", lambda: self._periods().tokens_ms, self._expire_tokens),
@@ -491,6 +503,21 @@ class QuorumController:
         self.sessions.ended(broker_id)
         self._periodic.run_soon(FENCING_TASK)
 
+    async def _check_suspects(self) -> bool:
+        """A broker that was killed says nothing, but its machine does: whoever connects to it is refused."""
+        image = self._active().pipeline.newest
+        suspects = self.sessions.suspects(image, self._clock.monotonic_ms())[:LOOKS_AT_ONCE]
+        brokers = [image.brokers[broker_id] for broker_id in suspects]
+        ended = await asyncio.gather(*(self._has_ended(broker.endpoints) for broker in brokers))
+        image, now_ms = self._active().pipeline.newest, self._clock.monotonic_ms()
+        suspects = self.sessions.suspects(image, now_ms)
+        for broker, has_ended in zip(brokers, ended, strict=True):
+            if has_ended and broker.id in suspects and image.brokers.get(broker.id) == broker:
+                self.end_session(broker.id)
+            else:
+                self.sessions.seen(broker.id, now_ms)
+        return False
+
     async def _fence_stalest(self) -> bool:
         broker_id = self.sessions.stalest(self._active().pipeline.newest, self._clock.monotonic_ms())
         if broker_id is None:
@@ -499,7 +526,7 @@ class QuorumController:
         def decide(image: ClusterImage, next_offset: int) -> _Decision:
             if self.sessions.is_live(broker_id, self._clock.monotonic_ms()):
                 return _Decision((), None)
-            log.warning("broker %d is fenced: nothing was heard of it for %d ms", broker_id, self.sessions.timeout_ms)
+            log.warning("broker %d is fenced: %s", broker_id, self.sessions.why_fenced(image, broker_id))
             return _Decision(periodic.fence_broker(image, broker_id, self._rules()), None)
 
         def appended(decision: _Decision, plan: BatchPlan) -> None:

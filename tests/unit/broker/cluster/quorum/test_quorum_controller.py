@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any
 
@@ -21,6 +21,7 @@ from ottla.cluster.model import (
     NO_LEADER,
     ConfigResource,
     ControllerNode,
+    Endpoint,
     Partition,
     ResourceType,
     Topic,
@@ -38,7 +39,7 @@ from ottla.errors import (
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest, BrokerState, PartitionData, TopicData
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature
+from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from ottla.protocol.metadata_log.transactions import BeginTransactionRecord
 from ottla.testing.clock import ManualClock
 
@@ -85,10 +86,9 @@ class Stage:
             broker_id=broker_id,
             cluster_id=CLUSTER,
             incarnation_id=incarnation,
-            listeners=[],
             features=FEATURES,
             log_dirs=[(1000 + broker_id).to_bytes(16)],
-            **said,
+            **{"listeners": [], **said},
         )
         return (await self.controller.register_broker(request)).broker_epoch
 
@@ -346,6 +346,60 @@ def test_a_broker_registers_is_unfenced_and_fenced_for_its_silence() -> None:
         assert stage.partition().leader == 8
 
     play(story)
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_a_silent_broker_is_fenced_at_once_where_its_process_has_ended(
+    has_ended: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    looked: list[tuple[Endpoint, ...]] = []
+
+    async def look(endpoints: Sequence[Endpoint]) -> bool:
+        looked.append(tuple(endpoints))
+        return has_ended
+
+    async def story(stage: Stage) -> None:
+        stage.activate()
+        listener = Listener(name="PLAINTEXT", host="there", port=9092, security_protocol=0)
+        epochs = {7: await stage.register(7, listeners=[listener]), 8: await stage.register(8)}
+        for broker_id, epoch in epochs.items():
+            await stage.beat(broker_id, epoch)
+        await stage.create("orders", 7, 8)
+        await stage.clock.advance(2_000)
+        assert not looked, "everybody sends heartbeats in time"
+        await stage.beat(8, epochs[8])
+        await stage.clock.advance(1_000)
+        assert looked == [(Endpoint("PLAINTEXT", "there", 9092),)]
+        assert stage.image.brokers[7].fenced is has_ended
+        assert stage.partition().leader == (8 if has_ended else 7)
+        assert ("broker 7 is fenced: its process has ended" in caplog.text) is has_ended
+        assert not (await stage.beat(7, epochs[7])).is_fenced, "it may come back"
+
+    play(story, has_ended=look)
+
+
+def test_a_new_controller_looks_at_once_whether_the_brokers_are_there() -> None:
+    looked: list[int] = []
+
+    async def look(endpoints: Sequence[Endpoint]) -> bool:
+        looked.append(1)
+        return False
+
+    async def story(stage: Stage) -> None:
+        stage.activate()
+        await stage.serving(7, 8)
+        await stage.clock.advance(600)
+        assert not looked
+        stage.controller.resigned()
+        stage.quorum.epoch = 2
+        stage.activate()
+        await stage.clock.advance(600)
+        assert len(looked) == 2
+        await stage.clock.advance(1_500)
+        assert len(looked) == 2, "once, until a heartbeat is missing"
+        await stage.create("orders", 7, 8)
+
+    play(story, has_ended=look)
 
 
 def test_brokers_that_are_silent_together_are_fenced_one_after_another() -> None:
