@@ -51,6 +51,8 @@ ZSTD_SINCE = 10
 TOPIC_IDS_SINCE = 13
 PARTITION_BYTES = 60
 """About what an answer says of a partition and its topic beside the records."""
+READ_AT_ONCE = 32
+"""Partitions of a wide fetch between two looks at the clock."""
 
 
 @dataclass(slots=True)
@@ -342,7 +344,8 @@ class Attempt:
 
 
 class WideAttempt(Attempt):
-    """One over many partitions."""
+    """One over many partitions. It is watched from before its first look on, so that each partition is looked at once,
+    and again only when something has changed there."""
 
     def __init__(
         self,
@@ -355,15 +358,17 @@ class WideAttempt(Attempt):
     ) -> None:
         super().__init__(broker, request, context, plan, readable)
         self._pace = pace
-        self._has_changed = False
-        self._waits_for: dict[TopicPartition, tuple[FetchKey, FetchPosition]] = {}
+        self._has_read = False
+        self._ends: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # the wait
+        self._positions: dict[TopicPartition, tuple[FetchKey, FetchPosition]] = {}
+        self._changed: set[TopicPartition] = set()  # since they were read
         self._sizes: dict[TopicPartition, int] = {}  # of what could be read where something was there, or came
         self._size_bytes = 0
 
     async def answer(self) -> FetchResponse:
-        await self._read_with_pauses()
-        if self._request.max_wait_ms > 0 and not self._is_enough(self._read):
-            await self._wait_for_changes()
+        if self._request.max_wait_ms > 0 and self._plan.wanted:
+            await self._read_and_wait()
+        else:
             await self._read_with_pauses()
         if (throttled := self._throttled(self._broker.clock.monotonic_ms())) is not None:
             return throttled
@@ -373,43 +378,75 @@ class WideAttempt(Attempt):
             await self._pace.step()
         return FetchResponse(session_id=self._plan.session_id, responses=topics)
 
+    async def _read_and_wait(self) -> None:
+        self._positions = {TopicPartition(entry[0].topic, entry[0].partition): entry for entry in self._plan.wanted}
+        purgatory, deadline_ms = (
+            self._broker.progress.fetch_purgatory,
+            self._broker.clock.monotonic_ms() + self._request.max_wait_ms,
+        )
+        watch = purgatory.wait(lambda: False, self._positions, deadline_ms, self._note_change)
+        watch.add_done_callback(lambda _: resolve(self._ends, None))  # its time is over
+        try:
+            await self._read_with_pauses()
+            if self._is_enough(self._read):
+                return
+            self._count_first_read()
+            self._pace.release()
+            await self._ends  # what else changes in the same turn is noted, too
+            if watch.done():
+                watch.result()  # what a look at a change has raised
+        finally:
+            purgatory.abandon(watch, next(iter(self._positions)))
+        await self._read_again()
+
     async def _read_with_pauses(self) -> None:
-        read = Read()
-        for key, wanted in self._plan.wanted:
-            self._add(read, key, wanted)
+        read, wanted = Read(), self._plan.wanted
+        for first in range(0, len(wanted), READ_AT_ONCE):
+            for key, position in wanted[first : first + READ_AT_ONCE]:
+                self._add(read, key, position)
             await self._pace.step()
         self._is_first_read = False
+        self._has_read = True
         self._read = read
 
-    async def _wait_for_changes(self) -> None:
-        self._waits_for = {TopicPartition(each[0].topic, each[0].partition): each for each in self._plan.wanted}
+    def _count_first_read(self) -> None:
+        """What was read, and what changed since, while others were read."""
         for key, data in self._read.partitions:
             if data.records:
                 self._sizes[TopicPartition(key.topic, key.partition)] = len(data.records)
         self._size_bytes = sum(self._sizes.values())
-        deadline_ms = self._broker.clock.monotonic_ms() + self._request.max_wait_ms
-        change = self._broker.progress.fetch_purgatory.wait(
-            lambda: self._has_changed, self._waits_for, deadline_ms, self._changed
-        )
-        # Once more: what came while we read was noticed by nobody, because nobody was waiting yet.
-        await self._read_with_pauses()
-        self._pace.release()
-        if self._is_enough(self._read):
-            self._has_changed = True
-            self._broker.progress.fetch_purgatory.check(next(iter(self._waits_for)))
-        await change
+        for name in list(self._changed):
+            self._note_change(name)
 
-    def _changed(self, name: Hashable) -> bool:
+    def _note_change(self, name: Hashable) -> bool:
+        """It is watched until it is read again: never met."""
         assert isinstance(name, TopicPartition)
-        if self._has_changed:
-            return True
-        key, wanted = self._waits_for[name]
+        self._changed.add(name)
+        if not self._has_read or self._ends.done():
+            return False
+        key, wanted = self._positions[name]
         data = self._read_one(key, wanted, wanted.max_bytes, is_first=True)
         size_bytes = size_of(data)
         self._size_bytes += size_bytes - self._sizes.get(name, 0)
         self._sizes[name] = size_bytes
-        self._has_changed = self._size_bytes >= self._min_bytes or is_urgent(data)
-        return self._has_changed
+        if self._size_bytes >= self._min_bytes or is_urgent(data):
+            resolve(self._ends, None)
+        return False
+
+    async def _read_again(self) -> None:
+        """What is different now; and what had records, which may be gone since."""
+        again = {*self._changed, *(key[1:] for key, data in self._read.partitions if data.records)}
+        if not again:
+            return
+        before, read = dict(self._read.partitions), Read()
+        for first in range(0, len(self._plan.wanted), READ_AT_ONCE):
+            for key, wanted in self._plan.wanted[first : first + READ_AT_ONCE]:
+                if key[1:] in again:
+                    self._add(read, key, wanted)
+                elif (known := before.get(key)) is not None:
+                    read.add(key, known)
+            await self._pace.step()
+        self._read = read
 
 
 def size_of(data: PartitionData) -> int:

@@ -152,6 +152,9 @@ class Verification:
             segment = partition.log.segments.higher(segment.base_offset)
 
     async def _verify_segment(self, partition: Partition, segment: Segment) -> None:
+        if not segment.size_bytes:
+            await self._clock.sleep(0)  # nothing to read; many logs are empty, and others have a turn in between
+            return
         compacted_up_to = self._logs.cleaner_offset(partition.name) or 0
         self._throttle.bytes_per_second = self._broker.settings.ottla_verify_max_bytes_per_second
         async for size_bytes in verify_segment(partition.log, segment, self._off_loop, compacted_up_to):

@@ -89,6 +89,14 @@ class Purgatory:
             self._wake()
         return future
 
+    def abandon(self, future: asyncio.Future[bool], key: Hashable) -> None:
+        """Nobody waits for it any more, where that is not over. `key` is one of its keys."""
+        watched = self.watched.get(key, {})
+        number = next((number for number, waiter in watched.items() if waiter.future is future), None)
+        if number is not None:
+            self._forget(number)
+            future.cancel()
+
     def check(self, key: Hashable) -> int:
         """Something changed under `key`; returns how many waiters that resolved."""
         watched = self.watched.get(key)

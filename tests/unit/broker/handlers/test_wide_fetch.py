@@ -98,25 +98,33 @@ def test_a_deleted_topic_ends_the_wait_with_its_error(wide):
     assert {one.error_code for one in waiting.answer.responses[0].partitions} == {3}
 
 
-def test_what_comes_while_it_looks_once_more_is_answered_once(make_broker, batch, values_of, monkeypatch, caplog):
+def test_what_comes_while_the_others_are_read_is_answered_at_once(make_broker, batch, values_of, monkeypatch, caplog):
     monkeypatch.setattr(handler, "WIDE_PARTITIONS", PARTITIONS - 1)
     wide = make_broker(**{"ottla.durability": "replicated"})
     wide.create_topic("orders", PARTITIONS)
-    read_with_pauses, reads = attempt.WideAttempt._read_with_pauses, []
+    read_one, came = attempt.Attempt._read_one, []
 
-    async def then_something_comes(self):
-        await read_with_pauses(self)
-        reads.append(self)
-        if len(reads) == 2:  # it waits already, and reads once more
+    def something_comes(self, key, *arguments, **options):
+        data = read_one(self, key, *arguments, **options)
+        if key.partition == 20 and not came:  # the partition before it has been looked at
+            came.append(key)
             partition = wide.broker.replicas.get(("orders", 7))
             partition.append(bytearray(batch("a")), acks=1, now_ms=wide.clock.now_ms())
-            partition.advance()
-            wide.broker.progress.fetch_purgatory.check(partition.name)
+            wide.broker.progress.advanced(partition)
+        return data
 
-    monkeypatch.setattr(attempt.WideAttempt, "_read_with_pauses", then_something_comes)
+    monkeypatch.setattr(attempt.Attempt, "_read_one", something_comes)
     waiting = wide.begin(fetch_all(wait_ms=500), 12)
     assert found(waiting.answer, values_of) == {7: ["a"]}
+    assert len(wide.broker.progress.fetch_purgatory) == 0
     assert not caplog.records
+
+
+def test_while_nothing_happens_every_partition_is_looked_at_once(wide, looks):
+    waiting = wide.begin(fetch_all(wait_ms=500), 12)
+    wide.later(520)
+    assert waiting.is_answered
+    assert sorted(looks) == list(range(PARTITIONS))
 
 
 def pause(broker):

@@ -54,3 +54,12 @@ def test_a_pass_that_began_in_the_future_does_not_keep_the_next_one_waiting() ->
     now_ms[0] -= 86_400_000
     asyncio.run(passes.go_on())
     assert counts.verification_passes == 2
+
+
+def test_a_segment_without_records_costs_no_turn_of_a_worker() -> None:
+    """A broker has thousands of logs that nobody has written to yet."""
+    passes, _ = verification(MemoryFiles(), [10_000])
+    segment: Any = SimpleNamespace(size_bytes=0, base_offset=0, path=Path("/data/a-0/0.log"))
+    segments = SimpleNamespace(first=segment, higher=lambda offset: None)
+    partition: Any = SimpleNamespace(offline=None, log=SimpleNamespace(segments=segments))
+    asyncio.run(passes._verify(partition))  # a worker would ask for more than there is here
