@@ -36,6 +36,21 @@ def test_who_fails_again_has_failed(tmp_path: Path) -> None:
     assert "failed: test_some.py::test_broken\n" in ended.stdout
 
 
+def test_who_was_named_before_gets_no_second_chance(tmp_path: Path) -> None:
+    known = tmp_path / again.UNSTEADY
+    known.parent.mkdir()
+    known.write_text("# what a run has named\ntest_some.py::test_steady  # 19 November, load 12\n")
+    ended = run_again(tmp_path, ["test_some.py::test_steady[2]"])
+    assert ended.returncode == 1
+    assert "for the second time" in ended.stderr
+
+
+def test_every_test_that_is_named_as_unsteady_is_there() -> None:
+    for name in again.named_before():
+        path, _, function = name.partition("::")
+        assert f"def {function.rpartition('::')[2]}(" in (ROOT / path).read_text(), name
+
+
 @pytest.mark.parametrize("count", [0, again.MOST + 1])
 def test_none_and_many_get_no_second_chance(tmp_path: Path, count: int) -> None:
     ended = run_again(tmp_path, [f"test_some.py::test_steady[{number}]" for number in range(count)])
