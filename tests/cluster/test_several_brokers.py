@@ -24,7 +24,6 @@ from ottla.client.admin.topics import PartitionDescription
 from ottla.net.sasl.jaas import parse_jaas
 from ottla.properties import read_properties
 from ottla.testing.promises import NumberedLoad, read_numbers
-from ottla.testing.zookeeper import ZooKeeperServer, missing
 
 PARTITIONS = 3
 
@@ -180,13 +179,9 @@ def test_each_broker_has_its_own_metrics_and_all_are_in_the_rack_of_the_machine(
         assert {each.rack for each in nodes} == {os.uname().nodename}
 
 
-@pytest.mark.skipif(missing() is not None, reason=str(missing()))
-def test_with_zookeeper_the_truth_is_there_and_nobody_else_keeps_it(tmp_path: Path) -> None:
+def test_with_zookeeper_the_truth_is_there_and_nobody_else_keeps_it(tmp_path: Path, chroot: str) -> None:
     copies: dict[str, object] = {"offsets.topic.replication.factor": 2, "zookeeper.session.timeout.ms": 3_000}
-    with (
-        ZooKeeperServer(tmp_path / "zookeeper") as zookeeper,
-        SeveralBrokers(tmp_path, 2, "--zookeeper", zookeeper.connect, settings=copies) as brokers,
-    ):
+    with SeveralBrokers(tmp_path, 2, "--zookeeper", chroot, settings=copies) as brokers:
         with ottla.Admin(bootstrap_servers=brokers.bootstrap_servers) as admin:
             nodes = admin.describe_cluster(timeout=HANG_S).nodes
         assert [each.id for each in nodes] == [1001, 1002]

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.cluster.stored_cluster import StoredCluster
+from tests.cluster.zookeeper_cluster import ZooKeeperCluster
 
 from ottla.broker.cluster.inter_broker import InterBroker
 from ottla.broker.quotas.forwarded import forwarding_client_id
@@ -36,8 +36,6 @@ from ottla.values import ZERO_UUID
 BROKERS = (0, 1, 2)
 TIMEOUT_MS = 10_000
 Ask = Callable[..., Coroutine[Any, Any, Any]]
-
-
 Story = Callable[[Ask], Coroutine[Any, Any, None]]
 
 
@@ -141,8 +139,11 @@ def test_any_broker_moves_replicas_and_elects_leaders(cluster: KafkaCluster, num
 
 @pytest.mark.parametrize("number", BROKERS)
 def test_any_broker_changes_features_and_says_what_is_wrong(cluster: KafkaCluster, number: int) -> None:
+    before = cluster.call(lambda: cluster.server(number).broker.image.feature("transaction.version"))
+
     def to(level: int) -> UpdateFeaturesRequest:
-        update = FeatureUpdateKey(feature="transaction.version", max_version_level=level, upgrade_type=2)
+        up_or_down = 1 if level > before else 2  # a cluster in ZooKeeper begins without features
+        update = FeatureUpdateKey(feature="transaction.version", max_version_level=level, upgrade_type=up_or_down)
         return UpdateFeaturesRequest(timeout_ms=TIMEOUT_MS, feature_updates=[update])
 
     async def story(ask: Ask) -> None:
@@ -155,22 +156,24 @@ def test_any_broker_changes_features_and_says_what_is_wrong(cluster: KafkaCluste
     ask_all(cluster, story)
 
 
-def test_what_was_passed_on_is_not_passed_on_again(stored: StoredCluster) -> None:
-    controller = stored.controller()
+def test_what_was_passed_on_is_not_passed_on_again(on_zookeeper: ZooKeeperCluster) -> None:
+    controller = on_zookeeper.controller()
 
     async def story(ask: Ask) -> None:
         for number in BROKERS:
             (made,) = (await ask(number, create(f"direct-{number}"))).topics
             assert made.error_code == (0 if number == controller else NotController.code)
 
-    ask_all(stored, story, forwarding_client_id(7))
+    ask_all(on_zookeeper, story, forwarding_client_id(7))
 
 
-def test_a_request_waits_for_the_next_controller(stored: StoredCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_request_waits_for_the_next_controller(
+    on_zookeeper: ZooKeeperCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
-    controller = stored.controller()
+    controller = on_zookeeper.controller()
     number = (controller + 1) % 3
-    stored.crash(controller, session_stays=True)
+    on_zookeeper.crash(controller, session_stays=True)
 
     async def story(ask: Ask) -> None:
         topic = CreatableTopic(name="late", num_partitions=1, replication_factor=2, assignments=[], configs=[])
@@ -178,7 +181,9 @@ def test_a_request_waits_for_the_next_controller(stored: StoredCluster, caplog: 
         assert made.error_code == 0, made.error_message
 
     with ThreadPoolExecutor(1) as background:
-        asking = background.submit(ask_all, stored, story)
-        stored.wait_until(lambda: f"could not be passed on to broker {controller}" in caplog.text or asking.done())
-        stored.end_session(controller)
+        asking = background.submit(ask_all, on_zookeeper, story)
+        on_zookeeper.wait_until(
+            lambda: f"could not be passed on to broker {controller}" in caplog.text or asking.done()
+        )
+        on_zookeeper.end_session(controller)
         asking.result(60)

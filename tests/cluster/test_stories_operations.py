@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.stored_cluster import StoredCluster
+from tests.cluster.truths import EVERY_RUN, ONLY_QUORUM
 from tests.patience import HANG_S
 
 import ottla
@@ -17,6 +17,7 @@ PARTITIONS = 3
 EVERYWHERE = {number: [0, 1, 2] for number in range(PARTITIONS)}
 
 
+@EVERY_RUN
 def test_a_rolling_restart_refuses_and_loses_nothing(cluster: KafkaCluster) -> None:
     servers = cluster.bootstrap_servers
     with (
@@ -58,6 +59,7 @@ def test_below_min_insync_replicas_a_write_is_refused_and_comes_through_when_a_c
     load.check_cluster(cluster)
 
 
+@ONLY_QUORUM
 def test_a_topic_that_is_deleted_while_a_broker_is_away_is_gone_when_it_comes_back(cluster: KafkaCluster) -> None:
     with NumberedLoad(cluster.bootstrap_servers, "clicks", PARTITIONS) as load:
         load.wait_for(50)
@@ -81,15 +83,15 @@ def can_be_made(admin: ottla.Admin, topic: str) -> bool:
     return True
 
 
-def test_in_zookeeper_a_name_is_free_when_the_last_copy_is_gone(stored: StoredCluster) -> None:
-    with ottla.Admin(bootstrap_servers=stored.bootstrap_servers) as admin:
-        stored.crash(2)
+def test_in_zookeeper_a_name_is_free_when_the_last_copy_is_gone(on_zookeeper: KafkaCluster) -> None:
+    with ottla.Admin(bootstrap_servers=on_zookeeper.bootstrap_servers) as admin:
+        on_zookeeper.crash(2)
         admin.delete_topics(["clicks"], timeout=HANG_S)
-        stored.wait_until(lambda: "clicks" not in admin.list_topics(timeout=HANG_S), HANG_S)
+        on_zookeeper.wait_until(lambda: "clicks" not in admin.list_topics(timeout=HANG_S), HANG_S)
         with pytest.raises(TopicAlreadyExists):
             admin.create_topics([ottla.NewTopic("clicks", PARTITIONS, 3)], timeout=HANG_S)
-        stored.start_broker(2)
-        stored.wait_until(lambda: can_be_made(admin, "clicks"), HANG_S)
+        on_zookeeper.start_broker(2)
+        on_zookeeper.wait_until(lambda: can_be_made(admin, "clicks"), HANG_S)
 
 
 def test_new_partitions_are_replicated_and_used(cluster: KafkaCluster) -> None:

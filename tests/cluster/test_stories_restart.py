@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from pathlib import Path
 
 import pytest
-from tests.cluster.stored_cluster import StoredCluster
+from tests.cluster.zookeeper_cluster import ZooKeeperCluster
 
 import ottla
-from ottla.broker.cluster import membership
+from ottla.broker.cluster import earlier_session
+from ottla.broker.server import Server
+from ottla.broker.settings import BrokerSettings
 from ottla.client.admin.configs import AlterConfig, ConfigResource, ConfigResourceType
 from ottla.testing import KafkaCluster
+from ottla.testing.broker import TEST_SETTINGS
 from ottla.testing.promises import NumberedLoad
 
 VICTIM = 1
@@ -42,18 +44,19 @@ def answers_at(address: tuple[str, int]) -> bool:
 
 
 def test_a_broker_waits_for_its_earlier_session_with_its_door_shut_and_then_serves(
-    stored: StoredCluster, background: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
+    on_zookeeper: ZooKeeperCluster, background: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
 ) -> None:
+    cluster = on_zookeeper
     caplog.set_level(logging.INFO)
-    address = address_of(stored, VICTIM)
-    with NumberedLoad(stored.bootstrap_servers, "clicks", 3) as load:
+    address = address_of(cluster, VICTIM)
+    with NumberedLoad(cluster.bootstrap_servers, "clicks", 3) as load:
         load.wait_for(50)
-        stored.crash(VICTIM, session_stays=True)
-        starting = background.submit(stored.start_broker, VICTIM)
-        stored.wait_until(lambda: STILL_REGISTERED in caplog.text or starting.done())
+        cluster.crash(VICTIM, session_stays=True)
+        starting = background.submit(cluster.start_broker, VICTIM)
+        cluster.wait_until(lambda: STILL_REGISTERED in caplog.text or starting.done())
         assert not starting.done(), "it waits"
         assert not answers_at(address), "nobody is told anything before it is a member"
-        stored.end_session(VICTIM)
+        cluster.end_session(VICTIM)
         starting.result(60)
         load.wait_for(100)
     with ottla.Admin(bootstrap_servers=f"{address[0]}:{address[1]}") as admin:
@@ -61,24 +64,23 @@ def test_a_broker_waits_for_its_earlier_session_with_its_door_shut_and_then_serv
         assert sorted(each.id for each in found.nodes) == [0, 1, 2]
         assert found.controller is not None
         assert "clicks" in admin.list_topics(timeout=10)
-    load.check_cluster(stored)
+    load.check_cluster(cluster)
 
 
 def test_clients_wait_until_the_first_view_is_complete(
-    stored: StoredCluster, background: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    on_zookeeper: ZooKeeperCluster, background: ThreadPoolExecutor
 ) -> None:
-    may_go_on, waits, wait = asyncio.Event(), asyncio.Event(), membership.wait_for_first_view
-
-    async def wait_longer(*arguments: Any, **named: Any) -> None:
-        waits.set()
-        await may_go_on.wait()
-        await wait(*arguments, **named)
-
-    host, port = address_of(stored, VICTIM)
-    stored.crash(VICTIM)
-    monkeypatch.setattr(membership, "wait_for_first_view", wait_longer)
-    starting = background.submit(stored.start_broker, VICTIM)
-    stored.wait_until(waits.is_set)
+    """The controller does not hear of a broker while ZooKeeper is out of its reach, and sends it no view."""
+    cluster = on_zookeeper
+    controller = cluster.controller()
+    victim = (controller + 1) % 3
+    host, port = address_of(cluster, victim)
+    cluster.crash(victim)
+    known = cluster.server(controller).broker
+    cluster.wait_until(lambda: victim not in known.image.brokers)
+    cluster.cut_off(controller)
+    starting = background.submit(cluster.start_broker, victim)
+    cluster.wait_until(lambda: starting.done() or answers_at((host, port)))
     with socket.create_connection((host, port), timeout=10) as client:
         # Metadata version 0 of all topics, and before it ApiVersions, which is answered at once.
         client.sendall(b"\0\0\0\x0a\0\x12\0\0\0\0\0\1\xff\xff" + b"\0\0\0\x0e\0\x03\0\0\0\0\0\2\xff\xff\0\0\0\0")
@@ -86,7 +88,7 @@ def test_clients_wait_until_the_first_view_is_complete(
         client.settimeout(0.3)
         with pytest.raises(TimeoutError):
             client.recv(1)
-        stored.call(may_go_on.set)
+        cluster.reconnect(controller)
         starting.result(60)
         client.settimeout(10)
         metadata = received(client)
@@ -101,20 +103,25 @@ def received(client: socket.socket) -> bytes:
 
 
 def test_another_broker_with_the_same_id_is_an_error_and_hands_nothing_over(
-    stored: StoredCluster, background: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    on_zookeeper: ZooKeeperCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What never was a member does not ask the controller for anything."""
-    from ottla.broker.cluster import earlier_session
-
+    """What never was a member does not ask the controller for anything. (45 s are not waited for.)"""
+    cluster = on_zookeeper
     monkeypatch.setattr(earlier_session, "LIMIT_AT_LEAST_MS", 0)
-    monkeypatch.setattr(type(stored.shared), "session_timeout_ms", 100.0)
-    asked: list[Any] = []
-    monkeypatch.setattr(membership.ClusterMember, "ask_controller", lambda self, request: asked.append(request))
-    stored.crash(VICTIM, session_stays=True)
+    led = [cluster.leader_of("clicks", number) for number in range(3)]
+    assert VICTIM in led
+    settings = {
+        **TEST_SETTINGS,
+        "broker.id": VICTIM,
+        "log.dirs": str(tmp_path),
+        "zookeeper.connect": cluster.connect(VICTIM),
+        "zookeeper.session.timeout.ms": 300,
+        "zookeeper.connection.timeout.ms": 10_000,
+    }
     with pytest.raises(ottla.errors.DuplicateBrokerRegistration, match="another broker with this id"):
-        background.submit(stored.start_broker, VICTIM).result(60)
-    assert asked == []
-    stored.end_session(VICTIM)
+        cluster._wait(Server(BrokerSettings(settings)).start())
+    assert [cluster.leader_of("clicks", number) for number in range(3)] == led
+    cluster.check_replicas("clicks", 3)
 
 
 def test_settings_that_were_changed_while_running_hold_after_a_restart() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.cluster.stored_cluster import StoredCluster
 from tests.conformance.transaction_probes import Wire
 from tests.patience import HANG_S
 
@@ -20,6 +19,7 @@ from ottla.protocol.messages.controlled_shutdown import ControlledShutdownReques
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest
+from ottla.testing import KafkaCluster
 
 STRANGER = "127.0.0.2"
 FAR_EPOCH = 1_000
@@ -67,22 +67,22 @@ def _fetch(replica_id: int, topic_id: bytes, offset: int = FAR_OFFSET) -> FetchR
 
 
 def test_what_brokers_send_each_other_is_not_taken_from_a_client(
-    stored: StoredCluster, monkeypatch: pytest.MonkeyPatch
+    on_zookeeper: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     includes: Callable[[BrokerAddresses, str], bool] = BrokerAddresses.includes
     monkeypatch.setattr(BrokerAddresses, "includes", lambda self, who: who != STRANGER and includes(self, who))
-    leader = stored.leader_of("clicks", 0)
-    server = stored.server(leader)
-    topic = stored.call(lambda: server.broker.image.topic("clicks"))
+    leader = on_zookeeper.leader_of("clicks", 0)
+    server = on_zookeeper.server(leader)
+    topic = on_zookeeper.call(lambda: server.broker.image.topic("clicks"))
     assert topic is not None
-    known = stored.call(lambda: (server.broker.image.brokers, server.broker.image.controller_epoch))
+    known = on_zookeeper.call(lambda: (server.broker.image.brokers, server.broker.image.controller_epoch))
     for name, request in orders(leader, topic.id).items():
         with Wire(server.info.bootstrap_servers, source=STRANGER) as wire, pytest.raises(ConnectionError):
             pytest.fail(f"{name} was answered: {wire.ask(request, api_of(request).versions.max)}")
-    assert stored.call(lambda: (server.broker.image.brokers, server.broker.image.controller_epoch)) == known
+    assert on_zookeeper.call(lambda: (server.broker.image.brokers, server.broker.image.controller_epoch)) == known
     with Wire(server.info.bootstrap_servers, source=STRANGER) as wire:
         read = wire.ask(_fetch(-1, topic.id, offset=0), 17).responses[0].partitions[0]
         assert (read.error_code, read.high_watermark) == (0, 0), "it may read, and nothing has been written"
-    with ottla.Producer(bootstrap_servers=stored.bootstrap_servers) as producer:
+    with ottla.Producer(bootstrap_servers=on_zookeeper.bootstrap_servers) as producer:
         assert producer.send("clicks", b"1", partition=0).result(HANG_S).offset == 0
-    stored.check_replicas("clicks", 3)
+    on_zookeeper.check_replicas("clicks", 3)

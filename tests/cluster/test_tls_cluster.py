@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.cluster.stored_cluster import StoredCluster
+from tests.cluster.zookeeper_cluster import ZooKeeperCluster
 from tests.conformance.transaction_probes import Wire
 from tests.patience import HANG_S
 from tests.unit.net.tls_files import HOSTS, TlsFiles
@@ -64,16 +64,16 @@ ONE_NAME = {"ssl.principal.mapping.rules": "RULE:^CN=(.*)$/$1/"}
 
 @pytest.mark.parametrize("rules", [{}, RULES], ids=["no authorizer", "authorizer"])
 def test_another_certificate_is_no_broker_although_it_asks_from_the_address_of_one(
-    files: TlsFiles, rules: dict[str, object]
+    files: TlsFiles, rules: dict[str, object], chroot: str
 ) -> None:
     settings = {**files.broker_settings(ssl_client_auth="required"), **ONE_NAME, **rules}
-    with StoredCluster(2, settings) as stored:
-        common = {"bootstrap_servers": stored.bootstrap_servers, **files.client_settings("server")}
+    with ZooKeeperCluster(chroot, 2, settings) as cluster:
+        common = {"bootstrap_servers": cluster.bootstrap_servers, **files.client_settings("server")}
         with Admin(**common) as admin:
             admin.create_topics([NewTopic("clicks", num_partitions=1, replication_factor=2)], timeout=HANG_S)
         with ottla.Producer(acks="all", **common) as producer:
             assert producer.send("clicks", b"1", partition=0).result(HANG_S).offset == 0  # copied by the other broker
-        server = stored.server(0)
+        server = cluster.server(0)
         assert {_code(TlsWire(server, files, "alice"), order) for order in _orders()} == {
             ClusterAuthorizationFailed.code
         }

@@ -34,17 +34,12 @@ ID = b"0123456789abcdef"
 Open = Callable[..., ZooKeeperStore]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as running:
-        yield running
-
-
 CHROOTS = count()
 
 
 @pytest.fixture
 def chroot() -> str:
+    """The path alone: some tests have servers of their own."""
     return f"/here/{next(CHROOTS)}"
 
 
@@ -57,8 +52,8 @@ def opened() -> Iterator[list[ZooKeeperStore]]:
 
 
 @pytest.fixture
-def open_store(server: ZooKeeperServer, chroot: str, opened: list[ZooKeeperStore]) -> Open:
-    def make(connect: str = server.connect, session_timeout_ms: int = 20_000) -> ZooKeeperStore:
+def open_store(zookeeper: ZooKeeperServer, chroot: str, opened: list[ZooKeeperStore]) -> Open:
+    def make(connect: str = zookeeper.connect, session_timeout_ms: int = 20_000) -> ZooKeeperStore:
         store = ZooKeeperStore(Connection(connect + chroot, session_timeout_ms=session_timeout_ms))
         opened.append(store)
         store.load()
@@ -308,9 +303,9 @@ def test_a_server_that_reads_nodes_only_one_by_one_is_asked_so(
 # --- what is there ----------------------------------------------------------------------------------------------------
 
 
-def test_a_new_cluster_looks_like_one_of_kafka(server: ZooKeeperServer, chroot: str, open_store: Open) -> None:
+def test_a_new_cluster_looks_like_one_of_kafka(zookeeper: ZooKeeperServer, chroot: str, open_store: Open) -> None:
     store = open_store()
-    client = KazooClient(server.connect)
+    client = KazooClient(zookeeper.connect)
     client.start()
     try:
         assert client.get(f"{chroot}/brokers/ids")[0] is None
@@ -327,11 +322,11 @@ def test_a_new_cluster_looks_like_one_of_kafka(server: ZooKeeperServer, chroot: 
         client.close()
 
 
-def test_a_broker_of_another_cluster_is_sent_away(server: ZooKeeperServer, chroot: str, open_store: Open) -> None:
+def test_a_broker_of_another_cluster_is_sent_away(zookeeper: ZooKeeperServer, chroot: str, open_store: Open) -> None:
     from ottla.storage.directory.checkpoints import ForeignDirectory
 
     found = open_store().load().cluster_id
-    stranger = ZooKeeperStore(Connection(server.connect + chroot), cluster_id="x" * 22)
+    stranger = ZooKeeperStore(Connection(zookeeper.connect + chroot), cluster_id="x" * 22)
     with pytest.raises(ForeignDirectory, match=found):
         stranger.load()
     stranger.close()

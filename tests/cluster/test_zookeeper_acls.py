@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from itertools import count
 
 import pytest
 from tests.patience import HANG_S
@@ -18,7 +17,7 @@ from ottla.protocol.access import AclOperation as Op
 from ottla.protocol.access import AclPermission as Permission
 from ottla.protocol.access import AclResource as Resource
 from ottla.protocol.access import PatternType as Pattern
-from ottla.testing.zookeeper import ZooKeeperServer, missing
+from ottla.testing.zookeeper import missing
 
 if (REASON := missing()) is not None:
     pytest.skip(REASON, allow_module_level=True)
@@ -28,7 +27,6 @@ from kazoo.client import KazooClient
 from ottla.cluster.store.zookeeper.facts import NodesRead
 from ottla.cluster.store.zookeeper.store import ZooKeeperStore
 
-CHROOTS = count()
 TOPIC = AclPattern(Resource.TOPIC, Pattern.LITERAL, "orders")
 PREFIX = AclPattern(Resource.GROUP, Pattern.PREFIXED, "app-")
 PATH = "/kafka-acl/Topic/orders"
@@ -44,12 +42,6 @@ def create(user: str, pattern: AclPattern = TOPIC) -> CreateAcl:
 
 def remove(user: str, pattern: AclPattern = TOPIC) -> RemoveAcl:
     return RemoveAcl(AclBinding(pattern, entry(user)))
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as running:
-        yield running
 
 
 class Members:
@@ -79,9 +71,8 @@ class Members:
 
 
 @pytest.fixture
-def members(server: ZooKeeperServer) -> Iterator[Members]:
-    with_chroot = f"{server.connect}/rules/{next(CHROOTS)}"
-    made = Members(with_chroot)
+def members(chroot: str) -> Iterator[Members]:
+    made = Members(chroot)
     yield made
     made.close()
 

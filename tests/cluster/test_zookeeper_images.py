@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 
@@ -53,12 +52,6 @@ CHROOTS = count()
 NAMES = ["a", "b.c", "d_e-f"]
 BROKERS = st.lists(st.integers(1, 5), min_size=1, max_size=3, unique=True).map(tuple)
 ANYONE = st.one_of(st.none(), st.text(min_size=1, max_size=4))
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as running:
-        yield running
 
 
 @st.composite
@@ -158,8 +151,8 @@ def _is_made_in(removal: RemoveTopic, commit: list[Change]) -> bool:
 
 @settings(max_examples=8, phases=[Phase.generate])
 @given(commits())
-def test_what_one_controller_commits_the_next_one_reads(server: ZooKeeperServer, made: list[list[Change]]) -> None:
-    connection = Connection(f"{server.connect}/images/{next(CHROOTS)}")
+def test_what_one_controller_commits_the_next_one_reads(zookeeper: ZooKeeperServer, made: list[list[Change]]) -> None:
+    connection = Connection(f"{zookeeper.connect}/images/{next(CHROOTS)}")
     store, member = ZooKeeperStore(connection), ZooKeeperStore(connection)
     try:
         store.stand(1)

@@ -272,7 +272,7 @@ class KafkaCluster:
     def stop(self) -> None:
         """Stop every node, the last ones without handing over: there is nobody left to take."""
         for number in (*self.running, *self.running_controllers):
-            self.crash(number, session_stays=True)
+            self._take_away(number)
         loop, thread = self._loop, self._thread
         if loop is not None and thread is not None:
             loop.call_soon_threadsafe(loop.stop)
@@ -292,9 +292,7 @@ class KafkaCluster:
     def crash(self, broker_id: int, *, machine: bool = False, session_stays: bool = False) -> None:
         """Take a broker or a controller away without a word, or its whole machine. `session_stays`: the others do not
         notice before `end_session`, or until the session has timed out."""
-        place = self._place_of(broker_id)
-        server, place.server = self.server(broker_id), None
-        self._wait(self._crash(broker_id, server))
+        place = self._take_away(broker_id)
         if not session_stays and broker_id in self._places:
             self.end_session(broker_id)
         if machine:
@@ -324,8 +322,12 @@ class KafkaCluster:
 
         self.call(stop)
 
-    async def _crash(self, broker_id: int, server: Server) -> None:
-        await server.crash()
+    def _take_away(self, number: int) -> Place:
+        """End a node without a word; gives its place."""
+        place = self._place_of(number)
+        server, place.server = self.server(number), None
+        self._wait(server.crash())
+        return place
 
     async def _start(self, broker_id: int) -> None:
         place = self._place_of(broker_id)

@@ -2,15 +2,15 @@
 
 from ottla.broker.security.first_users import FirstUser, changes_for
 from ottla.cluster.changes import apply_all
+from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import ScramKey
-from ottla.cluster.store.memory import MemoryStore
 from ottla.net.sasl.scram import scram_keys
 
 KEY = ScramKey("admin", 2)
 
 
 def image():
-    return MemoryStore("cluster").load()
+    return ClusterImage("cluster")
 
 
 def salt(size):

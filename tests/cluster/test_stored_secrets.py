@@ -1,11 +1,11 @@
-"""Secrets that are set while running, at a member of a cluster: stored encrypted, used decrypted, encoded anew."""
+"""Secrets that are set while running, in ZooKeeper: stored encrypted, used decrypted, encoded anew."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from tests.cluster.stored_cluster import StoredCluster
+from tests.cluster.zookeeper_cluster import ZooKeeperCluster
 
 from ottla.client.admin.admin import Admin
 from ottla.client.admin.configs import AlterConfig, ConfigResource, ConfigResourceType
@@ -14,8 +14,7 @@ from ottla.testing.cluster import KafkaCluster
 
 KEY = "listener.name.plaintext.ssl.keystore.password"
 BROKER_0 = ConfigResource(ConfigResourceType.BROKER, "0")
-MEMBER = {"zookeeper.connect": "127.0.0.1:1"}  # never asked: a cluster in the process has its store in memory
-ENCODER = {"password.encoder.secret": "first", "password.encoder.iterations": 1024}
+ENCODER: dict[str, object] = {"password.encoder.secret": "first", "password.encoder.iterations": 1024}
 
 
 def set_secret(cluster: KafkaCluster, value: str) -> None:
@@ -49,8 +48,8 @@ def start_again(cluster: KafkaCluster, **encoder: object) -> None:
     cluster.wait_until(lambda: stored(cluster) is not None)
 
 
-def test_a_secret_is_stored_encrypted_and_survives_a_new_encoder_secret() -> None:
-    with StoredCluster(1, {**MEMBER, **ENCODER}) as cluster:
+def test_a_secret_is_stored_encrypted_and_survives_a_new_encoder_secret(chroot: str) -> None:
+    with ZooKeeperCluster(chroot, 1, ENCODER) as cluster:
         set_secret(cluster, "hunter2")
         first = stored(cluster)
         assert first is not None
@@ -65,9 +64,9 @@ def test_a_secret_is_stored_encrypted_and_survives_a_new_encoder_secret() -> Non
 
 
 def test_with_another_encoder_secret_the_broker_starts_without_what_it_cannot_read(
-    caplog: pytest.LogCaptureFixture,
+    chroot: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with StoredCluster(1, {**MEMBER, **ENCODER}) as cluster:
+    with ZooKeeperCluster(chroot, 1, ENCODER) as cluster:
         set_secret(cluster, "hunter2")
         start_again(cluster, secret="another")
         assert used(cluster) is None
@@ -76,8 +75,8 @@ def test_with_another_encoder_secret_the_broker_starts_without_what_it_cannot_re
         assert used(cluster) == "hunter3"
 
 
-def test_without_an_encoder_secret_none_is_stored() -> None:
-    with StoredCluster(1, MEMBER) as cluster:
+def test_without_an_encoder_secret_none_is_stored(chroot: str) -> None:
+    with ZooKeeperCluster(chroot, 1) as cluster:
         with pytest.raises(InvalidRequest, match=r"is a secret: .* set password\.encoder\.secret") as refused:
             set_secret(cluster, "hunter2")
         assert "hunter2" not in str(refused.value)
