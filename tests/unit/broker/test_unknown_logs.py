@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.golden.logs.reading import ARCHIVES, unpack
 
-from ottla.broker.cluster.kraft.own_store import OLD_STORE, OldStore, make_own_store
+from ottla.broker.cluster.kraft.own_store import make_own_store
 from ottla.broker.replication.manager import ReplicaManager
 from ottla.broker.replication.orders import stops
 from ottla.broker.requests.pacing import Pacing
@@ -24,7 +24,6 @@ from ottla.cluster.model import Partition, ScramCredential, ScramKey, Topic
 from ottla.cluster.raft.format import write_bootstrap, write_first_voters
 from ottla.cluster.raft.snapshots import DamagedSnapshot, Voters
 from ottla.cluster.store.kraft import KRaftStore
-from ottla.cluster.store.shared_memory import SharedMemory
 from ottla.protocol.messages.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
@@ -32,10 +31,11 @@ from ottla.protocol.messages.stop_replica import (
 )
 from ottla.protocol.metadata_log.control import KRaftVersionFeature, VoterEndpoint, VoterNode, VotersRecord
 from ottla.records import BatchBuilder
+from ottla.cluster.store.shared_memory import SharedMemory
 from ottla.storage.directory.checkpoints import MetaProperties, read_meta_properties, write_meta_properties
 from ottla.storage.directory.manager import LogManager
+from ottla.storage.directory.unknown_logs import OLD_STORE, OldStore, UnknownLogs
 from ottla.storage.directory.unknown_logs import QUORUM_LOG as FOLDER
-from ottla.storage.directory.unknown_logs import UnknownLogs
 from ottla.storage.files import DiskFiles
 from ottla.storage.settings import TopicSettings
 from ottla.values import TopicPartition
@@ -336,10 +336,10 @@ def test_a_damaged_bootstrap_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_member_without_an_id_keeps_the_one_it_was_given(tmp_path: Path) -> None:
-    shared = SharedMemory(CLUSTER, first_features())
+    zookeeper = SharedMemory(CLUSTER, first_features())
 
     async def started_id() -> int:
-        server = Server(settings(tmp_path), shared_store=shared.join())
+        server = Server(settings(tmp_path), shared_store=zookeeper.join())
         try:
             return (await server.start()).broker_id
         finally:

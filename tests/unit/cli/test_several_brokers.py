@@ -8,30 +8,22 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.cluster.kraft.own_store import log_limits
 from ottla.broker.http.parts import PARTS
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.settings.alone import refuse_missing_replicas, replica_warnings
-from ottla.cli.brokers.layout import check_brokers, refuse_data_of_several, refuse_other_data
+from ottla.cli.brokers.layout import BEFORE_THE_QUORUM, check_brokers, refuse_data_of_several, refuse_other_data
 from ottla.cli.brokers.plan import check_racks, port_step, settings_of_each
 from ottla.cli.brokers.quorum import QUORUM_FILE, Quorum, begin_cluster, new_quorum, refuse_own_roles
 from ottla.cli.brokers.restarts import LIMIT, LONGEST_PAUSE_MS, WINDOW_MS, Restarts
 from ottla.cli.brokers.shown import show_status
-from ottla.cli.brokers.start import ready_lines, with_broker_login
+from ottla.cli.brokers.start import ready_lines, start_brokers, with_broker_login
 from ottla.cli.brokers.status import GIVEN_UP, SERVING, ProcessStatus, Status, read_status
 from ottla.cli.brokers.supervisor import HTTP_LISTENERS, with_ports
 from ottla.cli.output import Failure
 from ottla.cli.secure_start import Secured
-from ottla.cluster.changes import CreateTopic
-from ottla.cluster.features import first_features
-from ottla.cluster.metadata_log.loader import MetadataLoader
-from ottla.cluster.model import Partition, Topic
-from ottla.cluster.raft.log import MetadataLog
-from ottla.cluster.raft.snapshots import read_snapshot
-from ottla.cluster.store.kept_log import KeeperStore
-from ottla.cluster.store.shared import take_in
 from ottla.errors import InvalidSetting
 from ottla.storage.directory.checkpoints import MetaProperties, read_meta_properties, write_meta_properties
+from ottla.storage.directory.unknown_logs import OLD_STORE, OldStore
 from ottla.storage.files import DiskFiles
 
 QUORUM = Quorum((20_001, 20_002, 20_003), "secret")
@@ -106,7 +98,7 @@ def test_roles_are_not_given_beside_brokers() -> None:
 def test_directories_are_formatted_once_for_one_cluster(tmp_path: Path) -> None:
     settings = BrokerSettings({"log.dirs": f"{tmp_path}/a,{tmp_path}/b"})
     for _ in range(2):
-        begin_cluster(settings, QUORUM, [5, 6], tmp_path / "a")
+        begin_cluster(settings, [5, 6])
         found = {path: read_meta_properties(DiskFiles(), path) for path in tmp_path.glob("*/broker.*")}
         assert len(found) == 4
         assert {(each.version, each.node_id) for each in found.values() if each is not None} == {(1, 5), (1, 6)}
@@ -115,32 +107,25 @@ def test_directories_are_formatted_once_for_one_cluster(tmp_path: Path) -> None:
     other = MetaProperties(1, "another", 6, b"d" * 16)
     write_meta_properties(DiskFiles(), tmp_path / "a" / "broker.1", other)
     with pytest.raises(Failure, match="are of 2 clusters"):
-        begin_cluster(settings, QUORUM, [5, 6], tmp_path / "a")
+        begin_cluster(settings, [5, 6])
 
 
-def test_what_an_earlier_version_kept_is_what_the_voters_begin_with(tmp_path: Path) -> None:
-    files, topic = DiskFiles(), Topic("clicks", b"t" * 16, (Partition((0, 1), (0, 1), leader=0, leader_epoch=4),))
-    (tmp_path / "cluster").mkdir()
-    kept = KeeperStore(tmp_path / "cluster", "a-cluster", files=files, first=first_features(), apply_all=take_in)
-    kept.load()
-    kept.commit([CreateTopic(topic)])
-    kept.close()
-    for slot in range(3):
-        (tmp_path / f"broker.{slot}").mkdir()
-        write_meta_properties(files, tmp_path / f"broker.{slot}", MetaProperties(0, "a-cluster", slot))
-    begin_cluster(BrokerSettings({"log.dirs": str(tmp_path)}), QUORUM, [0, 1, 2], tmp_path)
-    for slot in range(3):
-        log = MetadataLog.open(files, tmp_path / f"broker.{slot}", now_ms=0, limits=log_limits(BrokerSettings()))
-        newest = log.newest_snapshot
-        assert newest is not None
-        loader = MetadataLoader("a-cluster")
-        batches = read_snapshot(files, log.snapshot_path(newest))
-        for _ in loader.load_snapshot(batches, end_offset=newest.end_offset, epoch=newest.epoch):
-            pass
-        partition = loader.image.partition("clicks", 0)
-        assert partition is not None
-        assert (partition.isr, partition.leader, partition.leader_epoch) == ((0, 1), -1, 4)
-        log.close()
+def test_data_of_builds_before_the_quorum_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / BEFORE_THE_QUORUM / OLD_STORE).mkdir(parents=True)
+    before = list(tmp_path.rglob("*"))
+    with pytest.raises(OldStore, match=rf"{BEFORE_THE_QUORUM}/{OLD_STORE} .*Bring its topics over: start that build"):
+        start_brokers(BrokerSettings({"log.dirs": str(tmp_path)}), 3, None)
+    assert list(tmp_path.rglob("*")) == before
+
+
+def test_the_directory_of_a_broker_on_zookeeper_is_refused_and_left_alone(tmp_path: Path) -> None:
+    files, directory = DiskFiles(), tmp_path / "broker.1"
+    directory.mkdir()
+    write_meta_properties(files, directory, MetaProperties(0, "a-cluster", 1))
+    with pytest.raises(Failure, match=r"broker\.1 is the directory of a broker whose cluster is kept in ZooKeeper"):
+        begin_cluster(BrokerSettings({"log.dirs": str(tmp_path)}), [0, 1])
+    assert read_meta_properties(files, directory) == MetaProperties(0, "a-cluster", 1)
+    assert list(tmp_path.iterdir()) == [directory]
 
 
 def test_every_one_of_them_can_be_started() -> None:

@@ -22,9 +22,9 @@ from ottla.cluster.delegation_tokens import (
     token_key,
 )
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.metadata_log.image_changes import changes_for
 from ottla.cluster.model import DelegationToken
 from ottla.cluster.token_text import DamagedToken, read_token, token_text
-from ottla.cluster.written import changes_for, read_change, write_change
 from ottla.errors import (
     DelegationTokenExpired,
     DelegationTokenNotFound,
@@ -112,8 +112,7 @@ def test_a_token_under_another_name_is_no_token() -> None:
 
 def test_tokens_survive_a_snapshot() -> None:
     image = made("one", "two")
-    read = [read_change(write_change(each), written_by="test") for each in changes_for(image)]
-    assert list(tokens_of(apply_all(EMPTY, read))) == list(tokens_of(image))
+    assert list(tokens_of(apply_all(EMPTY, list(changes_for(image))))) == list(tokens_of(image))
 
 
 def test_no_secret_is_in_what_is_kept_or_printed() -> None:

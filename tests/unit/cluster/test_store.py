@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 
@@ -11,23 +10,16 @@ from ottla.cluster.changes import Change, IllegalChange, SetFeature
 from ottla.cluster.model import Broker, Endpoint
 from ottla.cluster.store import interface
 from ottla.cluster.store.interface import MetadataStore, StaleImage, StoreClosed
-from ottla.cluster.store.kept_log import KeeperStore
 from ottla.cluster.store.memory import MemoryStore
-from ottla.storage.files import DiskFiles
-from ottla.testing.files import MemoryFiles
 
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
 Open = Callable[[Sequence[Change]], MetadataStore]
 
 
-@pytest.fixture(params=["memory", "keeper", "keeper on disk"])
-def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+@pytest.fixture(params=["memory"])
+def open_store(request: pytest.FixtureRequest) -> Open:
     def make(first: Sequence[Change] = ()) -> MetadataStore:
-        if request.param == "memory":
-            return MemoryStore(CLUSTER, first)
-        if request.param == "keeper":
-            return KeeperStore(Path("/data"), CLUSTER, files=MemoryFiles(), first=first)
-        return KeeperStore(tmp_path, CLUSTER, files=DiskFiles(), first=first)
+        return MemoryStore(CLUSTER, first)
 
     return make
 

@@ -3,7 +3,7 @@
     /data/broker.0     the logs of the first broker: no name of a partition (clicks-0) looks like this
     /data/broker.1     ...
     /data/quorum.json  how many of them are controllers, too (quorum.py)
-    /data/cluster      the truth of the cluster as earlier versions kept it; taken over once, and left there
+    /data/cluster      what kept their metadata in builds from before the quorum; such data is refused
 
 Every start asks this, so it loads nothing.
 """
@@ -18,7 +18,7 @@ from ottla.cli.output import Failure
 
 BROKERS_LIMIT: Final = 64
 FOLDER: Final = "broker."
-TRUTH: Final = "cluster"
+BEFORE_THE_QUORUM: Final = "cluster"
 
 
 def directories_of(directories: Iterable[Path], slot: int) -> list[Path]:

@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import secrets
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ottla.cli.brokers.layout import TRUTH, directories_of
+from ottla.cli.brokers.layout import directories_of
 from ottla.cli.output import Failure
 from ottla.light_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from ottla.broker.settings import BrokerSettings
-    from ottla.cluster.image import ClusterImage
     from ottla.storage.files import Files
 
 QUORUM_FILE: Final = "quorum.json"
@@ -37,8 +35,6 @@ FEWER_HAVE_ONE: Final = 3
 FIRST_PORT: Final = 20_000
 PORTS: Final = 10_000
 """Below those that systems give to connections."""
-
-log = logging.getLogger(__name__)
 
 
 class Quorum(NamedTuple):
@@ -97,22 +93,14 @@ def own_settings(quorum: Quorum, slot: int, listeners: str) -> dict[str, str]:
 # --- before the first start -----------------------------------------------------------------------------------------
 
 
-def begin_cluster(settings: BrokerSettings, quorum: Quorum, ids: Sequence[int], first: Path) -> None:
-    """Every log directory says whose it is, and the voters begin with what an earlier version kept for these brokers.
-    `first` is the directory of the data of all of them."""
+def begin_cluster(settings: BrokerSettings, ids: Sequence[int]) -> None:
+    """Every log directory says whose it is."""
     from ottla.storage.files import DiskFiles
 
-    files = DiskFiles()
-    kept = _kept_by_earlier_versions(files, first / TRUTH)
     places = [
         (node_id, path) for slot, node_id in enumerate(ids) for path in directories_of(settings.data_directories, slot)
     ]
-    chosen = settings.ottla_cluster_id if kept is None else kept.cluster_id
-    format_directories(files, places, chosen)
-    if kept is None:
-        return
-    for slot in range(len(quorum.ports)):
-        _begin_with(files, kept, directories_of(settings.data_directories, slot)[0])
+    format_directories(DiskFiles(), places, settings.ottla_cluster_id)
 
 
 def format_directories(files: Files, places: Sequence[tuple[int, Path]], chosen: str | None = None) -> None:
@@ -121,52 +109,21 @@ def format_directories(files: Files, places: Sequence[tuple[int, Path]], chosen:
     from ottla.values import random_uuid, uuid_to_text
 
     found = {path: read_meta_properties(files, path) if files.exists(path) else None for _, path in places}
+    for path, before in found.items():
+        if before is not None and before.version == 0:
+            raise Failure(
+                f"{path} is the directory of a broker whose cluster is kept in ZooKeeper. Start it with --zookeeper, "
+                "take the cluster over first (ottla storage migrate), or choose another directory"
+            )
     known = {each.cluster_id for each in found.values() if each is not None and each.cluster_id is not None}
     if len(known) > 1:
         raise Failure(f"the log directories are of {len(known)} clusters: {', '.join(sorted(known))}")
     cluster_id = next(iter(known), None) or chosen or uuid_to_text(random_uuid(secrets.token_bytes))
     for node_id, path in places:
-        before = found[path]
-        if before is None or before.version == 0:
+        if found[path] is None:
             path.mkdir(parents=True, exist_ok=True)
-            directory_id = None if before is None else before.directory_id
-            directory_id = directory_id or random_uuid(secrets.token_bytes)
+            directory_id = random_uuid(secrets.token_bytes)
             write_meta_properties(files, path, MetaProperties(1, cluster_id, node_id, directory_id))
-
-
-def _kept_by_earlier_versions(files: Files, directory: Path) -> ClusterImage | None:
-    """What a process of its own kept before there was a quorum."""
-    if not directory.exists():
-        return None
-    from ottla.cluster.store.kept_log import KeeperStore, found_cluster_id
-    from ottla.cluster.store.shared import take_in
-
-    cluster_id = found_cluster_id(files, directory)
-    if cluster_id is None:
-        return None
-    store = KeeperStore(directory, cluster_id, files=files, apply_all=take_in)
-    try:
-        return store.load()
-    finally:
-        store.close()
-
-
-def _begin_with(files: Files, kept: ClusterImage, directory: Path) -> None:
-    """The log of a voter that has none begins with it."""
-    from ottla.cluster.features import FEATURES
-    from ottla.cluster.from_zookeeper.beginning import beginning_of
-    from ottla.cluster.from_zookeeper.content import Secrets, take_image
-    from ottla.cluster.model import METADATA_VERSION
-    from ottla.cluster.raft.snapshots import Voters
-    from ottla.storage.directory.unknown_logs import has_quorum_log
-
-    if has_quorum_log(files, directory):
-        return
-    newest = next(each.max_level for each in FEATURES if each.name == METADATA_VERSION)
-    content = take_image(kept, newest, Secrets(lambda name: False, str), newest_ms=0)
-    for what, why in content.left:
-        log.warning("of what was kept for these brokers, %s is not taken over: %s", what, why)
-    beginning_of(content, Voters(0, None)).write(files, directory)
 
 
 def unused_ports(count: int) -> list[int]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.brokers.control import answering
-from ottla.cli.brokers.layout import refuse_other_data
+from ottla.cli.brokers.layout import BEFORE_THE_QUORUM, refuse_other_data
 from ottla.cli.brokers.plan import settings_of_each
 from ottla.cli.brokers.quorum import (
     MOST_VOTERS,
@@ -50,10 +50,14 @@ log = logging.getLogger(__name__)
 
 def start_brokers(settings: BrokerSettings, brokers: int, secured: Secured | None, racks: Sequence[str] = ()) -> int:
     """Run them until they are stopped."""
+    from ottla.storage.directory.unknown_logs import refuse_old_store
+    from ottla.storage.files import DiskFiles
+
     directories = settings.data_directories
     refuse_own_roles(settings.configured_names())
     refuse_other_data(directories, brokers)
     first = directories[0].absolute()
+    refuse_old_store(DiskFiles(), [first / BEFORE_THE_QUORUM])
     first.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="ottla-", dir=short_directory()) as name:
         place = Path(name)
@@ -65,7 +69,7 @@ def start_brokers(settings: BrokerSettings, brokers: int, secured: Secured | Non
             BrokerPlace(name, place / f"broker.{slot}.properties", each[slot], users) for slot, name in enumerate(names)
         ]
         if quorum is not None:
-            begin_cluster(settings, quorum, [int(name) for name in names], first)
+            begin_cluster(settings, [int(name) for name in names])
         voters = 0 if quorum is None else len(quorum.ports)
         supervisor = Supervisor(places, first, SystemClock(), os.getpid(), voters=voters)
         return asyncio.run(_run(supervisor, first, secured, place / "control"))

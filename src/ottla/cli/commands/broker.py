@@ -343,13 +343,13 @@ def _racks(options: argparse.Namespace, brokers: int | None) -> list[str]:
 
 def _start_several(settings: BrokerSettings, brokers: int, secured: Secured | None, racks: list[str]) -> int:
     from ottla.cli.brokers.start import start_brokers, with_broker_login
-    from ottla.errors import InvalidConfig
+    from ottla.errors import OttlaError
 
     if secured is not None:
         settings = with_broker_login(secured.completed(settings), secured)
     try:
         return start_brokers(settings, brokers, secured, racks)
-    except InvalidConfig as error:
+    except OttlaError as error:
         raise Failure(f"the brokers cannot start. {error}") from None
 
 

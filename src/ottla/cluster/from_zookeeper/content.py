@@ -16,7 +16,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Final
 
@@ -122,15 +122,7 @@ def take(found: Found, metadata_version: int, secrets: Secrets) -> Content:
     read = image_of(found.nodes)
     left = [Left(path, "nobody here knows what that is") for path in found.unknown]
     left += _unread(found, read)
-    newest_ms = max((node.created_ms for node in found.nodes.values()), default=0)
-    return take_image(read, metadata_version, secrets, newest_ms=newest_ms, left=left)
-
-
-def take_image(
-    read: ClusterImage, metadata_version: int, secrets: Secrets, *, newest_ms: int, left: Sequence[Left] = ()
-) -> Content:
-    """The same from what was read already, and of which `left` has no place."""
-    left = [*left, *_requests(read)]
+    left += _requests(read)
     notes: list[str] = []
     image = ClusterImage(read.cluster_id)
     image = apply_all(image, list(_features(read, metadata_version, left, notes)))
@@ -141,6 +133,7 @@ def take_image(
     if read.next_producer_id:
         image = apply_all(image, [AllocateProducerIds(-1, -1, read.next_producer_id)])
     prove(image)
+    newest_ms = max((node.created_ms for node in found.nodes.values()), default=0)
     return Content(image, max(read.controller_epoch, 1), newest_ms, tuple(left), tuple(notes))
 
 

@@ -39,6 +39,7 @@ from ottla.cluster.changes import (
 from ottla.cluster.delegation_tokens import KIND as TOKEN
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.metadata_log.broker_records import broker_change_record, broker_record, controller_record
+from ottla.cluster.metadata_log.image_changes import changes_for
 from ottla.cluster.metadata_log.levels import partition_version
 from ottla.cluster.metadata_log.partition_records import change_record, record_of
 from ottla.cluster.model import (
@@ -51,7 +52,6 @@ from ottla.cluster.model import (
     ScramKey,
 )
 from ottla.cluster.token_text import read_token
-from ottla.cluster.written import changes_for
 from ottla.light_tuples import NamedTuple
 from ottla.protocol.metadata_log import MetadataRecord, encode_record
 from ottla.protocol.metadata_log.access import (

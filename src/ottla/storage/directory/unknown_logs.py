@@ -5,7 +5,8 @@
    and a topic that is made under the same name would take the place of the log. `refuse_unknown_logs` says what the
    directory is, and what to do.
 3. A broker of a cluster in ZooKeeper must not go on there with a directory that was taken over to the metadata log.
-4. Logs on their way out (`-delete`) and those that are set aside already (`-stray`) are nobody's topics.
+4. What kept metadata before Kafka's metadata log did is nobody's any more: OldStore says how its topics come over.
+5. Logs on their way out (`-delete`) and those that are set aside already (`-stray`) are nobody's topics.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from ottla.storage.files import Files
 
 QUORUM_LOG: Final = f"{METADATA_TOPIC}-0"
 SNAPSHOT_SUFFIX: Final = ".checkpoint"
+OLD_STORE: Final = "__cluster_metadata-1"
+"""What the builds before the metadata log kept their metadata in."""
 FIRST_VOTERS: Final = f"{0:020}-{0:010}{SNAPSHOT_SUFFIX}"
 NAMES_SHOWN: Final = 5
 
@@ -50,6 +53,21 @@ def refuse_moved(files: Files, directories: Sequence[Path]) -> None:
         raise ClusterHasMoved(
             f"{moved} has {META_PROPERTIES_BEFORE}: it was taken over to the metadata log. Start this node with its "
             "settings for that (process.roles); as long as no node has started, ottla storage migrate --back undoes it"
+        )
+
+
+class OldStore(OttlaError):
+    """The data was made by a build of Ottla from before Kafka's metadata log, and is not changed."""
+
+
+def refuse_old_store(files: Files, directories: Sequence[Path]) -> None:
+    """OldStore when one of these directories has the metadata of such a build."""
+    old = next((directory for directory in directories if files.exists(directory / OLD_STORE)), None)
+    if old is not None:
+        raise OldStore(
+            f"{old / OLD_STORE} has the metadata of a build of Ottla from before the metadata log. Bring its topics "
+            "over: start that build on the data as it is, start this one on other directories beside it, and copy "
+            "topic by topic with a client (ottla consume, ottla produce, or MirrorMaker)"
         )
 
 

@@ -16,21 +16,15 @@ from ottla.cluster.model import ALL_BROKERS, Endpoint
 from ottla.cluster.raft.log import LogLimits, SnapshotRules
 from ottla.cluster.raft.solo import LocalNode
 from ottla.cluster.store.kraft import KRaftNode, KRaftStore
-from ottla.errors import KafkaStorageError, OttlaError
+from ottla.errors import KafkaStorageError
 from ottla.storage.directory.checkpoints import CLEAN_SHUTDOWN
 from ottla.storage.directory.directories import LogDirectory
-from ottla.storage.directory.unknown_logs import has_quorum_log, refuse_unknown_logs
+from ottla.storage.directory.unknown_logs import has_quorum_log, refuse_old_store, refuse_unknown_logs
 from ottla.storage.files import Files
 
 CONTROLLER: Final = Endpoint("CONTROLLER", "localhost", 9093)
 """Where the only controller would be reached when its settings name no listener: as in Kafka's server.properties.
 Nobody listens there."""
-OLD_STORE: Final = "__cluster_metadata-1"
-"""What the builds before the metadata log kept their metadata in."""
-
-
-class OldStore(OttlaError):
-    """The data directory was made by a build of Ottla from before Kafka's metadata log, and is not changed."""
 
 
 def make_own_store(
@@ -87,13 +81,7 @@ def controller_endpoints(settings: BrokerSettings) -> tuple[Endpoint, ...]:
 
 def refuse_foreign_logs(files: Files, directories: Sequence[Path], metadata: Path) -> None:
     """A log is not begun beside logs that it would not know. `metadata` is the directory that has it, or will."""
-    for directory in directories:
-        if files.exists(directory / OLD_STORE):
-            raise OldStore(
-                f"{directory / OLD_STORE} has the metadata of a build of Ottla from before the metadata log. Bring its "
-                "topics over: start that build on this directory, start this one on another, and copy topic by topic "
-                "with a client (ottla consume, ottla produce, or MirrorMaker)"
-            )
+    refuse_old_store(files, directories)
     if not has_quorum_log(files, metadata):
         refuse_unknown_logs(files, [metadata, *(directory for directory in directories if directory != metadata)])
 
