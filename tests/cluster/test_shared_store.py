@@ -1,5 +1,5 @@
-"""What every shared store promises: members, election, fencing, events; in memory, behind a socket,
-and on a real ZooKeeper."""
+"""What a shared store promises: members, election, fencing, events; a real ZooKeeper, and the model that the simulation
+has in its place."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import count
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -65,12 +63,12 @@ from ottla.cluster.store.interface import (
     StaleImage,
     StoreClosed,
 )
-from ottla.cluster.store.shared_memory import MemoryMember, SharedMemory
 from ottla.cluster.store.zookeeper.connecting import Connection
 from ottla.cluster.store.zookeeper.session import Session
 from ottla.cluster.store.zookeeper.store import ZooKeeperStore
 from ottla.cluster.store.zookeeper.writes import Create, writes_of
-from ottla.testing.zookeeper import ZooKeeperServer, missing
+from ottla.simulation.zookeeper_model import ZooKeeperModel
+from ottla.simulation.zookeeper_model_store import ModelStore
 from ottla.values import TopicPartition
 
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
@@ -87,27 +85,25 @@ class Ensemble(Protocol):
     def change(self, changes: Sequence[Change]) -> None: ...
 
 
-class MemoryEnsemble:
+class ModelEnsemble:
     def __init__(self) -> None:
-        self.shared = SharedMemory(CLUSTER)
+        self.model = ZooKeeperModel(CLUSTER)
 
-    def join(self) -> MemoryMember:
-        return self.shared.join()
+    def join(self) -> ModelStore:
+        return self.model.join()
 
-    def expire(self, member: MemoryMember) -> None:
-        self.shared.end_session(member)
-        self.shared.begin_session(member)
+    def expire(self, member: ModelStore) -> None:
+        self.model.end_session(member)
+        self.model.begin_session(member)
 
     def depose(self) -> None:
-        self.shared.depose()
+        self.model.depose()
 
     def change(self, changes: Sequence[Change]) -> None:
-        self.shared.change(changes)
+        self.model.change(changes)
 
 
 class ZooKeeperEnsemble:
-    """Every test has a chroot of its own on one server."""
-
     def __init__(self, connect: str) -> None:
         self.connection = Connection(connect, session_timeout_ms=6_000)
         self.stores: list[ZooKeeperStore] = []
@@ -155,24 +151,12 @@ class ZooKeeperEnsemble:
             client.close()
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as running:
-        yield running
-
-
-CHROOTS = count()
-
-
-@pytest.fixture(params=["memory", "zookeeper"])
-def ensemble(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ensemble]:
-    if request.param == "memory":
-        yield MemoryEnsemble()
+@pytest.fixture(params=["model", "zookeeper"])
+def ensemble(request: pytest.FixtureRequest) -> Iterator[Ensemble]:
+    if request.param == "model":
+        yield ModelEnsemble()
         return
-
-    if (reason := missing()) is not None:
-        pytest.skip(reason)
-    on_zookeeper = ZooKeeperEnsemble(f"{request.getfixturevalue('server').connect}/test/{next(CHROOTS)}")
+    on_zookeeper = ZooKeeperEnsemble(request.getfixturevalue("chroot"))
     yield on_zookeeper
     for store in on_zookeeper.stores:
         store.close()
@@ -485,9 +469,9 @@ def test_two_members_that_set_different_things_lose_neither(ensemble: Ensemble) 
 
 
 def test_without_a_session_nothing_is_changed() -> None:
-    shared = SharedMemory(CLUSTER)
-    member = shared.join()
-    shared.end_session(member, is_notified=False)
+    model = ZooKeeperModel(CLUSTER)
+    member = model.join()
+    model.end_session(member, is_notified=False)
     with pytest.raises(NoSession):
         member.commit([AlterConfig(ALL_BROKERS, (("a", "b"),))])
     assert member.take_events() == []

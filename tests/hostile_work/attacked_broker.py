@@ -27,8 +27,8 @@ from ottla.broker.server import Server
 from ottla.cli.collecting import collect_for_service
 from ottla.cli.commands.broker import SWITCH_INTERVAL_S
 from ottla.cluster.features import first_features
-from ottla.cluster.store.shared_memory import SharedMemory
 from ottla.protocol.api import APIS_BY_NAME
+from ottla.simulation.zookeeper_model import ZooKeeperModel
 from ottla.testing import broker as testing_broker
 from ottla.testing.broker import KafkaBroker
 
@@ -120,7 +120,7 @@ def plant(api_name: str, kind: str) -> None:
 
 def as_member(*arguments: Any, **named: Any) -> Server:
     """A server whose truth is shared, with nobody."""
-    return Server(*arguments, **named, shared_store=SharedMemory(CLUSTER_ID, first_features()).join())
+    return Server(*arguments, **named, shared_store=ZooKeeperModel(CLUSTER_ID, first_features()).join())
 
 
 def main() -> None:

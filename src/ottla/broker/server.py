@@ -52,7 +52,6 @@ from ottla.cluster.features import SUPPORTED
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.store.interface import MetadataStore, OwnStore, SharedStore
 from ottla.cluster.store.kraft import KRaftStore
-from ottla.cluster.store.memory import MemoryStore
 from ottla.errors import KafkaStorageError, OttlaError
 from ottla.light_dataclasses import dataclass
 from ottla.metrics import Registry
@@ -109,9 +108,9 @@ class Server:
         first_users: Sequence[FirstUser] = (),
         policies: Policies = NO_POLICIES,
     ) -> None:
-        """`shared_store` makes it a member of the cluster that is kept there; tests give one in memory. `first_users`
-        are there before anybody can log in; a broker of its own has them, not a member. `policies` are asked about
-        topics and settings (cluster/policies.py)."""
+        """`shared_store` makes it a member of the cluster that is kept there: the simulation gives its model of
+        ZooKeeper. `first_users` are there before anybody can log in; a broker of its own has them, not a member.
+        `policies` are asked about topics and settings (cluster/policies.py)."""
         self.settings = settings
         self._policies = policies
         self._shared_store = shared_store
@@ -193,7 +192,7 @@ class Server:
         self._load_logs(logs, pool)
         self._keep_users(store)
         self._served = SERVED_APIS if shared is None else CLUSTER_APIS
-        image = store.load() if shared is None else MemoryStore(cluster_id).load()
+        image = store.load() if shared is None else ClusterImage(cluster_id)
         self._make_broker(broker_id, image, self._link_maker(own, shared, pool), logs, pool)
         gate = None if shared is None else await self._wait_until_free(shared, broker_id, pool)
         self.listeners = Listeners(

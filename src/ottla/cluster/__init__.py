@@ -2,7 +2,7 @@
 
 The truth is one value, the `ClusterImage` (image.py, made of what model.py declares): brokers, topics with their
 partitions, settings, features, quotas, credentials. It never changes; a `Change` (changes.py) gives the next image,
-and that is the only way; written.py knows how one is written down. Who wants something changed makes a plan: a plain
+and that is the only way. Who wants something changed makes a plan: a plain
 function from the image and a request to the changes it needs and the answers it gives, with Kafka's rules and error
 codes:
 
@@ -14,12 +14,12 @@ codes:
     elections.py, reassignments.py, brokers.py    who leads, who should have it, who is there
 
 A plan has no effect. The caller commits its changes to a `MetadataStore` (store/), which makes them durable, all or
-none, and gives the next image; then the answers may go out. When somebody else was faster, the store says so
-(`expected`), and the plan is made again from the newer image. So there is no moment at which half of a request is
-true, and everything that is decided can be tested by comparing lists.
+none, and gives the next image; then the answers may go out. Where several may write (ZooKeeper), the store says when
+somebody else was faster, and the plan is made again from the newer image. So there is no moment at which half of a
+request is true, and everything that is decided can be tested by comparing lists.
 
     image = store.load()
     plan = create_topics(image, request, rules, random)
-    image = store.commit(plan.changes, expected=image.change_number)
+    image = store.commit(plan.changes)
     respond(plan.answers)
 """

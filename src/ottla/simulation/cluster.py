@@ -1,4 +1,4 @@
-"""Real brokers on simulated machines: one of its own, several that share an ensemble, or some under controllers.
+"""Real brokers on simulated machines: one of its own, several that share a ZooKeeper, or some under controllers.
 
     cluster = SimulatedCluster(loop, Random(7), brokers=3)
     cluster.start()
@@ -30,11 +30,11 @@ from ottla.cluster.features import FEATURES, first_features
 from ottla.cluster.image import ClusterImage
 from ottla.records import RecordStream
 from ottla.simulation.controllers import FIRST_ID, Controllers
-from ottla.simulation.ensemble import HOST, Ensemble
 from ottla.simulation.loop import SimulationLoop
 from ottla.simulation.machine import Machine
 from ottla.simulation.network import SimulatedNetwork, Weather
 from ottla.simulation.rot import Rots
+from ottla.simulation.simulated_zookeeper import HOST, SimulatedZooKeeper
 from ottla.simulation.timeline import Timeline
 from ottla.storage.segment.damage import Damage
 from ottla.testing.files import Keep
@@ -102,7 +102,7 @@ class SimulatedCluster:
         self.timeline = Timeline(loop.time) if timeline is None else timeline
         self.random = random
         self.network = SimulatedNetwork(loop, Random(random.getrandbits(64)), weather)
-        self.ensemble: Ensemble | None = None
+        self.zookeeper: SimulatedZooKeeper | None = None
         self.controllers: Controllers | None = None
         fitting = {name: min(value, brokers) for name, value in COPIED.items()}
         common = {**SETTINGS, **fitting, **(settings or {})}
@@ -113,8 +113,8 @@ class SimulatedCluster:
             common |= self.controllers.of_brokers
         elif brokers > 1:
             cluster_id = uuid_to_text(random_uuid(random.randbytes))
-            self.ensemble = Ensemble(self.network, cluster_id, tuple(first_features()))
-            self.ensemble.session_timeout_ms = session_s * 1_000
+            self.zookeeper = SimulatedZooKeeper(self.network, cluster_id, tuple(first_features()))
+            self.zookeeper.session_timeout_ms = session_s * 1_000
         self.seats = {number: self._broker(number, common) for number in range(brokers)}
         alone = [] if self.controllers is None else [each for each in self.controllers.hosts if each not in self.seats]
         self.nodes = {**self.seats, **{node: self._controller(node, common) for node in alone}}
@@ -190,7 +190,7 @@ class SimulatedCluster:
     async def _serve(self, number: int, seat: Seat) -> None:
         process = seat.machine.process
         assert process is not None, "it runs in it"
-        member = None if self.ensemble is None else self.ensemble.connect(process, seat.machine.host)
+        member = None if self.zookeeper is None else self.zookeeper.connect(process, seat.machine.host)
         try:
             server = seat.begun = Server(seat.settings, seat.machine.world(seat.features), shared_store=member)
             await server.start()

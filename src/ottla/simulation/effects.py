@@ -144,11 +144,11 @@ async def change_clock_rate(cluster: SimulatedCluster, fault: Fault) -> None:
 
 
 async def lose_session(cluster: SimulatedCluster, fault: Fault) -> None:
-    """The ensemble, or the active controller, ends the session of a broker that lives."""
+    """ZooKeeper, or the active controller, ends the session of a broker that lives."""
     cluster.end_session(fault.broker)
     process = cluster.seats[fault.broker].machine.process
-    if cluster.ensemble is not None and process is not None:
-        cluster.ensemble.expire(process, after_commit=bool(fault.named.get("after_commit")))
+    if cluster.zookeeper is not None and process is not None:
+        cluster.zookeeper.expire(process, after_commit=bool(fault.named.get("after_commit")))
 
 
 # --- controllers ------------------------------------------------------------------------------------------------------

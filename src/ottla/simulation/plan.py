@@ -59,7 +59,7 @@ class Plan:
     aim: float = 0.0  # this part of all faults hits somebody who leads
     chains: float = 0.0  # this part of all faults is one of several that follow each other
     client_aim: float = 0.0  # this part of the clients' faults hits somebody in the middle of something
-    controllers: int = 0  # so many keep a metadata log as the brokers' truth; 0: the brokers' own, or an ensemble's
+    controllers: int = 0  # so many keep a metadata log as the brokers' truth; 0: the brokers' own, or ZooKeeper
     combined: bool = False  # the first brokers are the controllers
 
     @classmethod

@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.memory_store import MemoryStore
 
 from ottla.broker.broker import Broker
 from ottla.broker.cluster.alone import AloneLink
@@ -25,7 +26,6 @@ from ottla.broker.requests.served import SERVED_APIS, handler_of
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster import model
 from ottla.cluster.features import SUPPORTED, first_features
-from ottla.cluster.store.memory import MemoryStore
 from ottla.errors import BrokerError
 from ottla.metrics import Registry
 from ottla.protocol.api import api_of

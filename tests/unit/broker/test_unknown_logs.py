@@ -31,7 +31,7 @@ from ottla.protocol.messages.stop_replica import (
 )
 from ottla.protocol.metadata_log.control import KRaftVersionFeature, VoterEndpoint, VoterNode, VotersRecord
 from ottla.records import BatchBuilder
-from ottla.cluster.store.shared_memory import SharedMemory
+from ottla.simulation.zookeeper_model import ZooKeeperModel
 from ottla.storage.directory.checkpoints import MetaProperties, read_meta_properties, write_meta_properties
 from ottla.storage.directory.manager import LogManager
 from ottla.storage.directory.unknown_logs import OLD_STORE, OldStore, UnknownLogs
@@ -336,7 +336,7 @@ def test_a_damaged_bootstrap_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_member_without_an_id_keeps_the_one_it_was_given(tmp_path: Path) -> None:
-    zookeeper = SharedMemory(CLUSTER, first_features())
+    zookeeper = ZooKeeperModel(CLUSTER, first_features())
 
     async def started_id() -> int:
         server = Server(settings(tmp_path), shared_store=zookeeper.join())

@@ -78,7 +78,7 @@ class AloneLink:
     @property
     def needs_restart(self) -> bool:
         """Whether the disk failed under the metadata: what is there is served, and nothing is changed any more."""
-        return bool(getattr(self._store, "has_failed", False))
+        return self._store.has_failed
 
     def log_state(self) -> LogState | None:
         return None if self.needs_restart else self._store.log_state()

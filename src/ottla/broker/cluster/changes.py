@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 
 from ottla.cluster.changes import Change
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.store.interface import MetadataStore
+from ottla.cluster.store.interface import OwnStore, PendingChange
 from ottla.errors import BrokerError, KafkaStorageError
 
 log = logging.getLogger(__name__)
@@ -33,12 +33,6 @@ class HasChanges(Protocol):
     def changes(self) -> Sequence[Change]: ...
 
 
-class PendingChange(Protocol):
-    """A commit that was begun, and is written on another thread."""
-
-    def write(self) -> None: ...
-
-
 P = TypeVar("P", bound=HasChanges)
 Apply = Callable[[ClusterImage, Sequence[Change]], Awaitable[None]]
 
@@ -46,9 +40,9 @@ Apply = Callable[[ClusterImage, Sequence[Change]], Awaitable[None]]
 class ChangeQueue:
     """`apply(image, changes)` is awaited when a commit is durable, before the caller is answered."""
 
-    def __init__(self, store: MetadataStore, pool: Executor | None, apply: Apply) -> None:
+    def __init__(self, store: OwnStore, pool: Executor | None, apply: Apply) -> None:
         self._store = store
-        self._pool = pool if hasattr(store, "begin") else None
+        self._pool = pool
         self._apply = apply
         self._lock = asyncio.Lock()
 
@@ -88,7 +82,7 @@ class ChangeQueue:
             return plan, self._store.commit(plan.changes) if plan.changes else None
         run = asyncio.get_running_loop().run_in_executor
         plan, pending = await run(self._pool, self._plan_and_write, make_plan, self._store.load())
-        return plan, self._finish(pending) if plan.changes else None
+        return plan, None if pending is None else self._store.finish(pending)
 
     def _plan_and_write(
         self, make_plan: Callable[[ClusterImage], P], image: ClusterImage
@@ -96,13 +90,9 @@ class ChangeQueue:
         plan = make_plan(image)
         if not plan.changes:
             return plan, None
-        pending: PendingChange = self._store.begin(plan.changes)  # type: ignore[attr-defined]  # stores that can write apart
+        pending = self._store.begin(plan.changes)
         pending.write()
         return plan, pending
-
-    def _finish(self, pending: PendingChange | None) -> ClusterImage:
-        image: ClusterImage = self._store.finish(pending)  # type: ignore[attr-defined]
-        return image
 
 
 def _step(steps: Iterator[None]) -> bool:

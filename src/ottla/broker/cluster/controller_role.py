@@ -26,6 +26,7 @@ from functools import partial
 from typing import Final, TypeAlias, TypeVar, TypeVarTuple, cast
 
 from ottla.broker.cluster.changes import P
+from ottla.broker.cluster.on_pool import on_pool
 from ottla.broker.observe.counts import ControllerCounts
 from ottla.clock import Clock, SystemClock, Timer
 from ottla.cluster.changes import ChangePartition
@@ -360,10 +361,8 @@ class ControllerRole:
         self._first.extendleft((each, None) for each in reversed(decided.then))
 
     async def _call(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
-        """Call the store, on a thread of its own when it waits for a network."""
-        if not self._store.blocks or self._pool is None:
-            return function(*arguments)
-        return await asyncio.get_running_loop().run_in_executor(self._pool, partial(function, *arguments))
+        """Call the store, which waits for a network."""
+        return await on_pool(self._pool, function, *arguments)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 

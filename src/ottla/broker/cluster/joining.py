@@ -1,11 +1,10 @@
 """Makes a broker a member of a cluster: the parts that only a member has, put together. Loaded by nobody else.
 
-The store is shared by all members: ZooKeeper (zookeeper.connect), or one in memory that tests give.
+The store is shared by all members: ZooKeeper (zookeeper.connect), or the simulation's model of it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -18,6 +17,7 @@ from ottla.broker.cluster.earlier_session import wait_for_earlier_session
 from ottla.broker.cluster.forwarding import Forwarder
 from ottla.broker.cluster.inter_broker import Connections, InterBroker
 from ottla.broker.cluster.membership import ClusterMember
+from ottla.broker.cluster.on_pool import on_pool
 from ottla.broker.quotas.forwarded import forwarding_client_id
 from ottla.broker.security.own_login import own_login, own_principal
 from ottla.broker.settings import BrokerSettings
@@ -42,23 +42,19 @@ async def open_shared_store(settings: BrokerSettings, pool: Executor | None) -> 
     from ottla.cluster.store.zookeeper import open_zookeeper_store
 
     refuse_moved(DiskFiles(), settings.data_directories)
-    return await asyncio.get_running_loop().run_in_executor(pool, open_zookeeper_store, settings)
+    return await on_pool(pool, open_zookeeper_store, settings)
 
 
 async def next_broker_id(store: SharedStore, settings: BrokerSettings, pool: Executor | None) -> int:
     """An id for a broker without one."""
-    if not store.blocks or pool is None:
-        return store.next_broker_id(settings.reserved_broker_max_id)
-    return await asyncio.get_running_loop().run_in_executor(pool, store.next_broker_id, settings.reserved_broker_max_id)
+    return await on_pool(pool, store.next_broker_id, settings.reserved_broker_max_id)
 
 
 async def wait_until_free(store: SharedStore, broker_id: int, clock: Clock, pool: Executor | None) -> None:
     """Wait until no earlier session has the id of this broker."""
 
     async def holder_of(broker_id: int) -> str | None:
-        if not store.blocks or pool is None:
-            return store.holder_of(broker_id)
-        return await asyncio.get_running_loop().run_in_executor(pool, store.holder_of, broker_id)
+        return await on_pool(pool, store.holder_of, broker_id)
 
     await wait_for_earlier_session(broker_id, holder_of, store.session_timeout_ms, clock)
 
@@ -106,7 +102,7 @@ def make_member(
         store,
         partial(connections.orders.send, timeout_ms=settings.controller_socket_timeout_ms),
         rules=lambda: controller_rules(broker, listener),
-        pool=pool if store.blocks else None,
+        pool=pool,
         check_interval_s=lambda: _check_interval_s(broker.settings),
         clock=world.clock,
     )

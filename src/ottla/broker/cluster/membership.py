@@ -32,6 +32,7 @@ from ottla.broker.cluster.inter_broker import Connections
 from ottla.broker.cluster.leader_questions import LeaderQuestions
 from ottla.broker.cluster.leaving import while_reachable
 from ottla.broker.cluster.metadata_view import changes_of
+from ottla.broker.cluster.on_pool import on_pool
 from ottla.broker.cluster.visible import shows_changes, wait_until
 from ottla.broker.coordinators.transactions.producer_ids import ProducerIdBlock
 from ottla.broker.quotas.forwarded import client_of, forwarding_client_id
@@ -123,7 +124,7 @@ class ClusterMember:
     metadata_directory_id = ZERO_UUID
 
     def log_state(self) -> None:
-        """The truth is in ZooKeeper, or kept by another process."""
+        """The truth is in ZooKeeper."""
 
     metadata_log = None
 
@@ -299,10 +300,7 @@ class ClusterMember:
 
     async def _close_store(self) -> None:
         """Ends the session, and with it what still waits for the store on the pool's threads; others need those."""
-        if self._store.blocks:
-            await asyncio.to_thread(self._store.close)
-        else:
-            self._store.close()
+        await asyncio.to_thread(self._store.close)
 
     # --- updates from the controller and the store ---
 
@@ -536,9 +534,7 @@ class ClusterMember:
     # --- small parts ---
 
     async def _in_store(self, call: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
-        if not self._store.blocks or self._pool is None:
-            return call(*arguments)
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call, *arguments)
+        return await on_pool(self._pool, call, *arguments)
 
     def _start(self, coroutine: Coroutine[object, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)

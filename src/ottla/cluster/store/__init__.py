@@ -1,6 +1,7 @@
 """Where the truth about the cluster is kept.
 
-`interface.py` says what a store promises; `memory.py` keeps nothing and specifies the others; `kraft.py`, the
-default, keeps it in Kafka's metadata log beside the topics of a single broker. `history.py` is what local stores have
-in common.
+`interface.py` says what a store promises. `kraft.py` keeps it in Kafka's metadata log beside the topics of a single
+broker; brokers under controllers have no store, because the controllers' log is the truth. `zookeeper/` is for clusters
+that come from Kafka 3.9: `shared.py`, `events.py` and `requests.py` are what it has in common with the simulation's
+model of it.
 """

@@ -1,29 +1,23 @@
 """MetadataStore: where the truth about the cluster is kept, whoever keeps it.
 
 1. `commit` takes a list of changes and makes all of them durable, or none; when it returns, they survive a crash.
-2. With `expected` it is a compare-and-set: when the store has gone past that change number, it is StaleImage and
-   nothing is written. Load, plan again, try again.
-3. What others must know leaves as values: a Subscription holds what was committed until somebody takes it; nobody is
-   called back. Who missed something takes the whole image.
-4. A store that failed once refuses every further commit, because it cannot know what the disk has. Reading goes on.
-5. Living together is optional: a store that several brokers share (ZooKeeper) has `membership` and `election`; one
-   that belongs to a single broker answers both by itself, at once, in its own way: the broker that is there is the
-   controller.
-6. A SharedStore is one member's hand in a truth that others change too. Its image is what this member knows; it moves
+2. A store that failed once refuses every further commit, because it cannot know what the disk has. Reading goes on.
+3. An OwnStore belongs to a single broker, which is the controller. A SharedStore is ZooKeeper, which several brokers
+   share: there `membership` and `election` say who is there, and who is controller.
+4. A SharedStore is one member's hand in a truth that others change too. Its image is what this member knows; it moves
    by what the member commits, observes, or takes over, never behind its back (only ConfigChanged is in it when it is
    taken). What others did comes as events (events.py).
-7. Only the controller changes brokers, topics and partitions. The store remembers which election its member won, and
+5. Only the controller changes brokers, topics and partitions. The store remembers which election its member won, and
    every such commit is fenced by it: after another election it is ControllerMoved, and nothing is written. Settings,
    quotas, credentials and kept values may be changed by every member.
-8. A commit meets a partition that somebody else changed: StaleImage, nothing is written, and PartitionStatesChanged
+6. A commit meets a partition that somebody else changed: StaleImage, nothing is written, and PartitionStatesChanged
    tells what is true. A commit that was cut off by a lost connection is looked at again, not made twice.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, Protocol
+from typing import Any, Protocol
 
 from ottla.cluster.changes import Change
 from ottla.cluster.image import ClusterImage
@@ -32,10 +26,6 @@ from ottla.cluster.raft.log import LogState, MetadataLog
 from ottla.cluster.store.events import Controller as Controller
 from ottla.cluster.store.events import StoreEvent
 from ottla.errors import DuplicateBrokerRegistration, KafkaStorageError, NotController, OttlaError
-from ottla.light_tuples import NamedTuple
-
-SUBSCRIPTION_LIMIT: Final = 1_000
-"""Commits that a subscription holds. Nobody takes them so late without having lost its way; it gets `missed`."""
 
 
 class StaleImage(OttlaError):
@@ -69,34 +59,6 @@ class NoSession(KafkaStorageError):
     retriable = True
 
 
-class Committed(NamedTuple):
-    """What one commit changed; `number` is the image's change number after it."""
-
-    number: int
-    changes: tuple[Change, ...]
-
-
-class Subscription:
-    """Commits that nobody has taken yet, oldest first; at most SUBSCRIPTION_LIMIT of them."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[Committed] = deque()
-        self.missed = False
-
-    def put(self, committed: Committed) -> None:
-        if len(self._waiting) >= SUBSCRIPTION_LIMIT:
-            self._waiting.popleft()
-            self.missed = True
-        self._waiting.append(committed)
-
-    def take(self) -> list[Committed]:
-        """All that waits. When `missed` was true before, some are lost: take the whole image instead."""
-        commits = list(self._waiting)
-        self._waiting.clear()
-        self.missed = False
-        return commits
-
-
 class Membership(Protocol):
     """Live registration: a broker is known for as long as it lives."""
 
@@ -124,14 +86,8 @@ class MetadataStore(Protocol):
     def load(self) -> ClusterImage:
         """The newest image. The first call reads what is kept, or makes a new cluster."""
 
-    def commit(self, changes: Sequence[Change], *, expected: int | None = None) -> ClusterImage:
+    def commit(self, changes: Sequence[Change]) -> ClusterImage:
         """Make the changes; gives the image after them, when they are durable."""
-
-    def subscribe(self) -> Subscription:
-        """What is committed from now on."""
-
-    def unsubscribe(self, subscription: Subscription) -> None:
-        """Nobody takes from it any more."""
 
     @property
     def membership(self) -> Membership: ...
@@ -143,8 +99,24 @@ class MetadataStore(Protocol):
         """Stop; closing again does nothing."""
 
 
+class PendingChange(Protocol):
+    """A commit that was begun, and is written on another thread."""
+
+    def write(self) -> None: ...
+
+
 class OwnStore(MetadataStore, Protocol):
     """The store of a broker that is a cluster of its own."""
+
+    def begin(self, changes: Sequence[Change]) -> PendingChange:
+        """Decide a commit; only its `write` waits for the disk. No other may come before its `finish`."""
+
+    def finish(self, pending: Any) -> ClusterImage:
+        """What `begin` gave is written: make it true."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a write failed: nothing is changed any more until the next start."""
 
     @property
     def directory_id(self) -> bytes:
@@ -173,15 +145,10 @@ class OwnStore(MetadataStore, Protocol):
 
 
 class SharedStore(MetadataStore, Protocol):
-    """One member's store; see 6 to 8."""
+    """One member's store; see 4 to 6. Calls wait for a network, so they belong on a worker thread, one at a time;
+    `take_events`, `load` and `observe` never wait."""
 
-    blocks: bool
-    """Whether calls wait for a network: then they belong on a worker thread, one at a time. `take_events`, `load` and
-    `observe` never wait."""
-
-    def commit(
-        self, changes: Sequence[Change], *, expected: int | None = None, controller_epoch: int | None = None
-    ) -> ClusterImage:
+    def commit(self, changes: Sequence[Change], *, controller_epoch: int | None = None) -> ClusterImage:
         """As MetadataStore.commit. With `controller_epoch` it is ControllerMoved also when the member was elected again
         in the meantime: what was decided under one election is not written under another."""
 

@@ -43,15 +43,8 @@ from ottla.cluster.quorum_controller.activation import abort_records, first_reco
 from ottla.cluster.raft.log import LogLimits, LogState, MetadataLog, SnapshotRules
 from ottla.cluster.raft.snapshots import RECORD_OVERHEAD_BYTES, Voters
 from ottla.cluster.raft.solo import LocalNode, QuorumOfOne
-from ottla.cluster.store.history import Deletions
-from ottla.cluster.store.interface import (
-    Committed,
-    Controller,
-    StaleImage,
-    StoreClosed,
-    StoreFailed,
-    Subscription,
-)
+from ottla.cluster.store.deletions import Deletions
+from ottla.cluster.store.interface import Controller, StoreClosed, StoreFailed
 from ottla.errors import DiskFull, KafkaStorageError, StorageExhausted
 from ottla.light_dataclasses import dataclass, replace
 from ottla.protocol.metadata_log.control import KRaftVersionFeature, VoterEndpoint, VoterNode, VotersRecord
@@ -122,7 +115,6 @@ class KRaftStore:
         self._snapshot_ms = 0
         self._bytes_since = 0  # the snapshot
         self._deletions = Deletions()
-        self._subscriptions: list[Subscription] = []
         self._failure: str | None = None
         self._closed = False
         self.membership = self
@@ -152,15 +144,6 @@ class KRaftStore:
 
     def was_deleted(self, topic_id: bytes) -> bool:
         return topic_id in self._deletions
-
-    def subscribe(self) -> Subscription:
-        subscription = Subscription()
-        self._subscriptions.append(subscription)
-        return subscription
-
-    def unsubscribe(self, subscription: Subscription) -> None:
-        if subscription in self._subscriptions:
-            self._subscriptions.remove(subscription)
 
     @property
     def has_failed(self) -> bool:
@@ -232,17 +215,15 @@ class KRaftStore:
 
     # --- committing ---------------------------------------------------------------------------------------------------
 
-    def commit(self, changes: Sequence[Change], *, expected: int | None = None) -> ClusterImage:
-        pending = self.begin(changes, expected=expected)
+    def commit(self, changes: Sequence[Change]) -> ClusterImage:
+        pending = self.begin(changes)
         pending.write()
         return self.finish(pending)
 
-    def begin(self, changes: Sequence[Change], *, expected: int | None = None) -> PendingChange:
+    def begin(self, changes: Sequence[Change]) -> PendingChange:
         """Decide, and make the bytes."""
         image = self.load()
         self._refuse_after_failure()
-        if expected is not None and expected != image.change_number:
-            raise StaleImage(f"expected change number {expected}, but it is {image.change_number}")
         plan = planned(image, changes, next_offset=self.quorum.next_offset, random_bytes=self._random_bytes)
         return PendingChange(self, plan)
 
@@ -253,9 +234,6 @@ class KRaftStore:
             self._position = Position(pending.image.change_number, self.quorum.epoch, self._now_ms())
             self._image = pending.image
             self._deletions.note(pending.changes)
-            committed = Committed(pending.image.change_number, tuple(pending.changes))
-            for subscription in self._subscriptions:
-                subscription.put(committed)
         return self._image
 
     def _write(self, batches: Sequence[Sequence[bytes]]) -> None:

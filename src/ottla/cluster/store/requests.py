@@ -1,4 +1,4 @@
-"""Requests to the controller that wait in the truth, and what the controller hears of what others did.
+"""Requests to the controller that wait in the truth.
 
 Two of them are JSON that Kafka's old tools write, kept in the image as the text that was found:
 
@@ -13,23 +13,18 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
 from typing import Any
 
-from ottla.cluster.changes import AddPartitions, Change, ChangePartition, CreateTopic, RemoveTopic, SetStoredValue
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import StoredKey, Topic
+from ottla.cluster.model import StoredKey
 from ottla.cluster.store.events import (
     DELETION_ASKED,
     ELECTION_ASKED,
     REASSIGNMENT_ASKED,
     DeletionsAsked,
     ElectionAsked,
-    PartitionStatesChanged,
     ReassignmentAsked,
     StoreEvent,
-    TopicsChanged,
-    deletion_asked,
 )
 from ottla.values import TopicPartition
 
@@ -53,18 +48,6 @@ def request_event(key: StoredKey, text: str) -> StoreEvent | None:
     return None
 
 
-def asked_by(event: StoreEvent) -> list[StoredKey]:
-    """Where the texts behind an event are kept."""
-    match event:
-        case DeletionsAsked(names):
-            return [deletion_asked(name) for name in names]
-        case ReassignmentAsked():
-            return [REASSIGNMENT_ASKED]
-        case ElectionAsked():
-            return [ELECTION_ASKED]
-    return []
-
-
 def requests_in(image: ClusterImage) -> list[StoreEvent]:
     """All requests that wait, one event for all deletions."""
     deletions = tuple(image.stored(DELETION_ASKED))
@@ -73,27 +56,6 @@ def requests_in(image: ClusterImage) -> list[StoreEvent]:
         if (text := image.stored_values.get(key)) is not None:
             events.append(request_event(key, text))
     return [event for event in events if event is not None]
-
-
-def events_for_controller(before: ClusterImage, after: ClusterImage, changes: Iterable[Change]) -> list[StoreEvent]:
-    """What the controller hears when somebody else made these changes."""
-    return [event for change in changes for event in [_event(before, after, change)] if event is not None]
-
-
-def _event(before: ClusterImage, after: ClusterImage, change: Change) -> StoreEvent | None:
-    match change:
-        case CreateTopic(topic):
-            return TopicsChanged((topic,))
-        case RemoveTopic(topic_id):
-            return TopicsChanged((), (before.names_by_id[topic_id],))
-        case AddPartitions(topic_id):
-            grown: Topic | None = after.topic_by_id(topic_id)
-            return None if grown is None else TopicsChanged((grown,))
-        case ChangePartition(topic_id, index, partition):
-            return PartitionStatesChanged(((TopicPartition(after.names_by_id[topic_id], index), partition),))
-        case SetStoredValue(key, str(text)):
-            return request_event(key, text)
-    return None
 
 
 def _entries(text: str, *needed: str) -> list[dict[str, Any]]:

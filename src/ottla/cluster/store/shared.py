@@ -23,7 +23,6 @@ from ottla.cluster.changes import (
     CreateAcl,
     CreateTopic,
     IllegalChange,
-    RegisterBroker,
     RegisterController,
     RemoveAcl,
     RemoveTopic,
@@ -44,7 +43,6 @@ from ottla.light_dataclasses import replace
 
 T = TypeVar("T")
 
-NEVER_WRITTEN: Final = (RegisterBroker, UnregisterBroker, SetController)
 _OF_THE_CONTROLLER: Final = (
     CreateTopic,
     RemoveTopic,
@@ -61,25 +59,6 @@ def is_for_the_controller(change: Change) -> bool:
     if isinstance(change, SetStoredValue):
         return is_request(change.key)
     return isinstance(change, _OF_THE_CONTROLLER)
-
-
-def is_for_everybody(change: Change) -> bool:
-    """Whether other members hear of it by ConfigChanged."""
-    return not isinstance(change, NEVER_WRITTEN) and (
-        isinstance(change, SetFeature) or not is_for_the_controller(change)
-    )
-
-
-def changes_for_all(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """What other members hear of a commit by ConfigChanged. Not the settings of topics that begin with it: a broker
-    reads those when it is told to have a replica (`read_topic_settings`), as with Kafka."""
-    changes = tuple(changes)
-    new = {change.topic.name for change in changes if isinstance(change, CreateTopic)}
-    return tuple(
-        change
-        for change in changes
-        if is_for_everybody(change) and not (isinstance(change, AlterConfig) and _topic_of(change) in new)
-    )
 
 
 def news_for_all(before: ClusterImage, after: ClusterImage) -> Iterator[Change]:
@@ -104,10 +83,6 @@ def news_for_all(before: ClusterImage, after: ClusterImage) -> Iterator[Change]:
 
 def _edits(before: Mapping[str, T], after: Mapping[str, T]) -> dict[str, T | None]:
     return {key: after.get(key) for key in sorted({*before, *after}) if before.get(key) != after.get(key)}
-
-
-def _topic_of(change: AlterConfig) -> str | None:
-    return change.resource.name if change.resource.type is ResourceType.TOPIC else None
 
 
 def take_in(image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:

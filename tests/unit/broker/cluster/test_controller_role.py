@@ -22,7 +22,6 @@ from ottla.cluster.placement import new_partition
 from ottla.cluster.plan import Plan
 from ottla.cluster.store.events import LogDirFailed
 from ottla.cluster.store.interface import StaleImage
-from ottla.cluster.store.shared_memory import MemoryMember, SharedMemory
 from ottla.errors import BrokerError, BrokerNotAvailable, NotController, PolicyViolation
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest
@@ -30,6 +29,8 @@ from ottla.protocol.messages.controlled_shutdown import ControlledShutdownReques
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ottla.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from ottla.simulation.zookeeper_model import ZooKeeperModel
+from ottla.simulation.zookeeper_model_store import ModelStore
 
 
 class Node:
@@ -38,9 +39,8 @@ class Node:
     def __init__(self, cluster: Cluster, broker_id: int) -> None:
         self.id = broker_id
         self.cluster = cluster
-        self.member: MemoryMember = cluster.memory.join()
+        self.member: ModelStore = cluster.model.join()
         self.ordered: list[Any] = []
-        self.member.blocks = cluster.pool is not None
         self.loop = asyncio.get_running_loop()
         self.controller_role = ControllerRole(
             broker_id,
@@ -75,7 +75,7 @@ class Node:
 class Cluster:
     def __init__(self, pool: Executor | None = None) -> None:
         self.pool = pool
-        self.memory = SharedMemory("5L6g3nShT-eMCtK--X86sw")
+        self.model = ZooKeeperModel("5L6g3nShT-eMCtK--X86sw")
         self.nodes: dict[int, Node] = {}
         self.rules = ControllerRules(unclean_allowed=lambda image, topic: self.unclean)
         self.unclean = False
@@ -100,7 +100,7 @@ class Cluster:
     async def crash(self, broker_id: int) -> None:
         node = self.nodes.pop(broker_id)
         node.member.wake_with(lambda: None)
-        self.memory.end_session(node.member, is_notified=False)
+        self.model.end_session(node.member, is_notified=False)
         await node.controller_role.close()
 
     @property
@@ -166,7 +166,7 @@ def test_a_change_is_true_and_ordered_when_it_is_answered() -> None:
     async def story(cluster: Cluster) -> None:
         plan = await cluster.create("orders", 2, 3)
         assert plan.answers == ["orders"]
-        assert cluster.memory.truth.topic("orders") is not None
+        assert cluster.model.truth.topic("orders") is not None
         await cluster.rest()
         assert "LeaderAndIsr" in cluster.nodes[2].heard()
         assert "LeaderAndIsr" not in cluster.nodes[1].heard()
@@ -202,7 +202,7 @@ def test_another_takes_over_and_tells_everybody_before_it_orders() -> None:
         await cluster.rest()
         assert cluster.active.id == 2
         assert cluster.nodes[3].heard()[:2] == ["UpdateMetadata", "LeaderAndIsr"]
-        partition = cluster.memory.truth.partition("orders", 0)
+        partition = cluster.model.truth.partition("orders", 0)
         assert partition is not None
         assert (partition.leader, partition.isr, partition.leader_epoch) == (2, (2, 3), 1)
 
@@ -217,9 +217,9 @@ def test_a_store_that_waits_for_a_network_is_called_on_a_thread() -> None:
         await cluster.crash(1)
         for _ in range(100):
             await cluster.rest()
-            if cluster.memory.truth.controller_id == 2 and cluster.nodes[2].heard()[-1] == "UpdateMetadata":
+            if cluster.model.truth.controller_id == 2 and cluster.nodes[2].heard()[-1] == "UpdateMetadata":
                 break
-        partition = cluster.memory.truth.partition("orders", 0)
+        partition = cluster.model.truth.partition("orders", 0)
         assert partition is not None
         assert partition.leader == 2
 
@@ -230,12 +230,12 @@ def test_a_store_that_waits_for_a_network_is_called_on_a_thread() -> None:
 def test_a_lost_session_ends_the_role_and_a_new_one_begins_it_again() -> None:
     async def story(cluster: Cluster) -> None:
         node = cluster.nodes[1]
-        cluster.memory.end_session(node.member)
+        cluster.model.end_session(node.member)
         await cluster.rest()
         assert cluster.active.id == 2
         assert not node.controller_role.is_active
         assert isinstance(await reply(node.controller_role.submit(creation("x", (2,)))), NotController)
-        cluster.memory.begin_session(node.member)
+        cluster.model.begin_session(node.member)
         node.register()
         await cluster.rest()
         assert node.controller_role.controller == (2, 2)
@@ -250,12 +250,12 @@ def test_a_controller_of_yesterday_finds_out_when_it_writes() -> None:
     async def story(cluster: Cluster) -> None:
         old = cluster.nodes[1]
         old.member.wake_with(lambda: None)  # it hears nothing any more
-        cluster.memory.depose()
+        cluster.model.depose()
         await asyncio.sleep(0)
         cluster.nodes[2].member.stand(2)
         assert old.controller_role.is_active
         assert isinstance(await reply(old.controller_role.submit(creation("x", (1,)))), NotController)
-        assert cluster.memory.truth.topic("x") is None
+        assert cluster.model.truth.topic("x") is None
         assert not old.controller_role.is_active
 
     play(story, 1, 2)
@@ -293,7 +293,7 @@ def test_a_commit_that_met_a_surprise_is_decided_again(monkeypatch: pytest.Monke
 
         monkeypatch.setattr(member, "commit", commit_later)
         assert (await cluster.create("orders", 1)).answers == ["orders"]
-        assert cluster.memory.truth.topic("orders") is not None
+        assert cluster.model.truth.topic("orders") is not None
 
     play(story, 1)
 
@@ -312,7 +312,7 @@ def test_what_the_store_has_told_meanwhile_is_decided_before_a_stale_decision_is
             is_ours = any(isinstance(each, CreateTopic) and each.topic.name == "clicks" for each in changes)
             if is_ours and member.load().topic("theirs") is None:
                 if not refused:
-                    cluster.memory.change([theirs])
+                    cluster.model.change([theirs])
                 refused.append("stale")
                 raise StaleImage("somebody made another topic")
             return commit(changes, **named)
@@ -335,7 +335,7 @@ def test_a_fault_of_our_own_makes_us_resign(monkeypatch: pytest.MonkeyPatch) -> 
         given = await reply(cluster.active.controller_role.submit(plan))
         assert isinstance(given, BrokerError)
         await cluster.rest()
-        assert cluster.memory.truth.controller_epoch == 2
+        assert cluster.model.truth.controller_epoch == 2
 
     play(story, 1, 2)
 
@@ -349,7 +349,7 @@ def test_settings_that_another_broker_changed_may_give_a_partition_its_leader() 
         await cluster.rest()
         await cluster.crash(2)
         await cluster.rest()
-        partition = cluster.memory.truth.partition("orders", 0)
+        partition = cluster.model.truth.partition("orders", 0)
         assert partition is not None
         assert partition.leader == -1
         cluster.unclean = True
@@ -359,7 +359,7 @@ def test_settings_that_another_broker_changed_may_give_a_partition_its_leader() 
         cluster.nodes[3].member.commit([change])
         await cluster.rest()
         await cluster.rest()
-        partition = cluster.memory.truth.partition("orders", 0)
+        partition = cluster.model.truth.partition("orders", 0)
         assert partition is not None
         assert partition.leader == 3
 
@@ -371,12 +371,12 @@ def test_leaders_are_looked_at_from_time_to_time_when_that_is_on(monkeypatch: py
 
     async def story(cluster: Cluster) -> None:
         await cluster.create("orders", 2, 1)
-        partition = cluster.memory.truth.partition("orders", 0)
-        topic_id = cluster.memory.truth.topic_id("orders")
+        partition = cluster.model.truth.partition("orders", 0)
+        topic_id = cluster.model.truth.topic_id("orders")
         assert partition is not None
         assert topic_id is not None
         elsewhere = replace(partition, leader=1, leader_epoch=1, partition_epoch=1)
-        cluster.memory.change([ChangePartition(topic_id, 0, elsewhere)])
+        cluster.model.change([ChangePartition(topic_id, 0, elsewhere)])
         await asyncio.sleep(0.02)
         assert _leader(cluster) == 1, "it is off"
         cluster.check_interval_s = 0.001
@@ -390,7 +390,7 @@ def test_leaders_are_looked_at_from_time_to_time_when_that_is_on(monkeypatch: py
 
 
 def _leader(cluster: Cluster) -> int:
-    partition = cluster.memory.truth.partition("orders", 0)
+    partition = cluster.model.truth.partition("orders", 0)
     assert partition is not None
     return partition.leader
 
@@ -398,7 +398,7 @@ def _leader(cluster: Cluster) -> int:
 def test_the_handlers_ask_the_role() -> None:
     async def story(cluster: Cluster) -> None:
         broker = cluster.active.broker
-        epoch = cluster.memory.truth.brokers[1].epoch
+        epoch = cluster.model.truth.brokers[1].epoch
         ids = await reply(
             allocate_producer_ids.handle(broker, AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch), None)
         )

@@ -11,7 +11,7 @@ from ottla.broker.cluster.topics_on_demand import TopicsOnDemand
 from ottla.broker.quotas.forwarded import Client
 from ottla.broker.requests.running import Background
 from ottla.broker.settings import BrokerSettings
-from ottla.cluster.store.memory import MemoryStore
+from ottla.cluster.image import ClusterImage
 from ottla.errors import InvalidReplicationFactor, LeaderNotAvailable, TopicAlreadyExists
 from ottla.protocol.messages.create_topics import CreatableTopic
 
@@ -40,7 +40,7 @@ class Creating:
 
 def topics_on_demand(creating: Creating, **settings: str) -> TopicsOnDemand:
     own = BrokerSettings({name.replace("_", "."): value for name, value in settings.items()})
-    return TopicsOnDemand(creating, Background(), settings=lambda: own, image=lambda: MemoryStore("c").load())
+    return TopicsOnDemand(creating, Background(), settings=lambda: own, image=lambda: ClusterImage("c"))
 
 
 def test_a_topic_on_its_way_is_not_asked_for_again_until_that_has_ended() -> None:

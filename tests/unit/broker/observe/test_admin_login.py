@@ -16,7 +16,7 @@ from ottla.broker.security.scram_users import ScramUsers
 from ottla.broker.settings import BrokerSettings
 from ottla.clock import SystemClock
 from ottla.cluster.changes import apply_all
-from ottla.cluster.store.memory import MemoryStore
+from ottla.cluster.image import ClusterImage
 
 USERS = [FirstUser("admin", "right"), FirstUser("alice", "hers")]
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -27,7 +27,7 @@ def header(user, password):
 
 
 def verdicts(*headers):
-    image = MemoryStore("cluster").load()
+    image = ClusterImage("cluster")
     image = apply_all(image, changes_for(image, USERS, lambda size: b"s" * size))
     settings = BrokerSettings({"authorizer.class.name": AUTHORIZER, "super.users": "User:admin"})
     login = AdminLogin(ScramUsers(lambda: image), make_access(settings), SystemClock(), delay_ms=lambda: 0)

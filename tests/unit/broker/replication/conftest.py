@@ -20,6 +20,7 @@ from random import Random
 from types import SimpleNamespace
 
 import pytest
+from tests.memory_store import MemoryStore
 
 from ottla.broker.broker import Broker
 from ottla.broker.cluster.alone import AloneLink
@@ -33,8 +34,8 @@ from ottla.broker.settings import BrokerSettings
 from ottla.cluster import model
 from ottla.cluster.changes import AlterConfig, CreateTopic, RegisterBroker, apply_all
 from ottla.cluster.features import first_features
+from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import ConfigResource, ResourceType
-from ottla.cluster.store.memory import MemoryStore
 from ottla.errors import BrokerNotAvailable, FencedLeaderEpoch, IneligibleReplica, InvalidUpdateVersion
 from ottla.metrics import Registry
 from ottla.protocol.api import api_of
@@ -178,7 +179,7 @@ class Node:
             self.id,
             settings,
             clock=world.clock,
-            image=MemoryStore(CLUSTER_ID, first_features()).load(),
+            image=apply_all(ClusterImage(CLUSTER_ID), first_features()),
             make_link=lambda broker: NodeLink(broker, world, self),
             logs=self.logs,
             pool=None,
@@ -332,7 +333,7 @@ class World:
         ]
         topic = CreateTopic(model.Topic(ORDERS.topic, TOPIC_ID, (self.truth,)))
         config = AlterConfig(ConfigResource(ResourceType.TOPIC, ORDERS.topic), self.config)
-        return apply_all(MemoryStore(CLUSTER_ID, first_features()).load(), [*brokers, topic, config])
+        return apply_all(apply_all(ClusterImage(CLUSTER_ID), first_features()), [*brokers, topic, config])
 
     def _tell(self, broker_ids):
         """The truth changed: orders wait for these brokers, and everybody's view is new."""

@@ -4,8 +4,9 @@ import pytest
 
 from ottla.broker.fetch import attempt
 from ottla.broker.fetch.replica_selector import RACK_AWARE
+from ottla.cluster.changes import apply_all
 from ottla.cluster.features import first_features
-from ottla.cluster.store.memory import MemoryStore
+from ottla.cluster.image import ClusterImage
 from ottla.errors import (
     FencedLeaderEpoch,
     NotLeaderOrFollower,
@@ -241,14 +242,14 @@ def of_session(session_id, epoch, *, forgets=False):
 
 def test_a_follower_is_served_before_the_view_has_the_topic(world, fetch):
     broker = world.nodes[0].broker
-    broker.image = MemoryStore("5L6g3nShT-eMCtK--X86sw", first_features()).load()
+    broker.image = apply_all(ClusterImage("5L6g3nShT-eMCtK--X86sw"), first_features())
     world.produce(0, "a", acks=1)
     assert fetch(world, 0, replica_id=1).records
 
 
 def test_a_partition_that_a_session_knew_before_its_topic_is_forgotten_by_its_id(world, ask):
     broker, known = world.nodes[0].broker, world.nodes[0].broker.image
-    broker.image = MemoryStore("5L6g3nShT-eMCtK--X86sw", first_features()).load()
+    broker.image = apply_all(ClusterImage("5L6g3nShT-eMCtK--X86sw"), first_features())
     broker.replicas.topic_name = lambda topic_id: None
     first = ask(world, 0, of_session(0, 0), 17)
     assert first.responses[0].partitions[0].error_code == UnknownTopicId.code

@@ -32,7 +32,6 @@ from ottla.cluster.plan import Plan
 from ottla.cluster.reassignments import alter_partition_reassignments
 from ottla.cluster.store.events import ConfigChanged, ControllerChanged, SessionBack, SessionLost
 from ottla.cluster.store.interface import ControllerMoved, StaleImage
-from ottla.cluster.store.shared_memory import MemoryMember, SharedMemory
 from ottla.cluster.topics import delete_topics
 from ottla.errors import (
     FencedLeaderEpoch,
@@ -61,6 +60,8 @@ from ottla.protocol.messages.leader_and_isr import (
 )
 from ottla.protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
 from ottla.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from ottla.simulation.zookeeper_model import ZooKeeperModel
+from ottla.simulation.zookeeper_model_store import ModelStore
 from ottla.values import TopicPartition
 
 DELETED = -2
@@ -183,11 +184,11 @@ class Stage:
     """See the module. `dies_after` is how many changes of the next commit the controller lives to write."""
 
     def __init__(self, *, unclean: bool = False, min_insync: int = 1, **rules: Any) -> None:
-        self.memory = SharedMemory("5L6g3nShT-eMCtK--X86sw")
+        self.model = ZooKeeperModel("5L6g3nShT-eMCtK--X86sw")
         self.disks: dict[int, Disk] = {}
         self.brokers: dict[int, FakeBroker] = {}
         self.zombies: list[FakeBroker] = []
-        self.members: dict[int, MemoryMember] = {}
+        self.members: dict[int, ModelStore] = {}
         self.state: ControllerState | None = None
         self.channels: dict[int, deque[Order]] = {}
         self.events: deque[Any] = deque()
@@ -206,7 +207,7 @@ class Stage:
     def start(self, *broker_ids: int) -> None:
         """Brokers register; the first of all becomes controller."""
         for broker_id in broker_ids:
-            member = self.members[broker_id] = self.memory.join()
+            member = self.members[broker_id] = self.model.join()
             disk = self.disks.setdefault(broker_id, Disk())
             self.zombies = [each for each in self.zombies if each.id != broker_id]
             endpoint = Endpoint("PLAINTEXT", "localhost", 9000 + broker_id)
@@ -289,7 +290,7 @@ class Stage:
             self.do(each)
         return decided.replies[0] if decided.replies else None
 
-    def _die(self, member: MemoryMember, changes: Sequence[Change]) -> None:
+    def _die(self, member: ModelStore, changes: Sequence[Change]) -> None:
         written, self.dies_after = changes[: self.dies_after], None
         if written:
             member.commit(written)

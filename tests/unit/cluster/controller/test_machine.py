@@ -96,7 +96,7 @@ class ClusterMachine(RuleBasedStateMachine):
         stage.crash(broker_id, loses_memory=True)
         for name, topic_id in stage.disks[broker_id].logs.items():
             stage.disks[broker_id].records[name] = max(0, stage.disks[broker_id].records[name] - 1)
-            partition = stage.memory.truth.partition(*name)
+            partition = stage.model.truth.partition(*name)
             if partition is not None and len(partition.replicas) == 1:
                 self.acknowledged.pop((topic_id, name.partition), None)
         if stage.state is None:
@@ -258,7 +258,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_books_are_in_order(self) -> None:
-        truth = self.stage.memory.truth
+        truth = self.stage.model.truth
         assert truth.controller_epoch >= self.controller_epoch
         self.controller_epoch = truth.controller_epoch
         for name, partition in truth.partitions():
@@ -274,7 +274,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_leader_has_what_was_acknowledged(self) -> None:
-        truth = self.stage.memory.truth
+        truth = self.stage.model.truth
         for name, partition in truth.partitions():
             key = (truth.topic_id(name.topic), name.partition)
             if partition.leader != -1 and not is_being_deleted(truth, name.topic) and key in self.acknowledged:

@@ -81,7 +81,7 @@ def test_a_new_topic_is_led_by_its_first_replica_and_everybody_knows(stage: Any)
 def test_replicas_of_a_new_topic_on_brokers_that_are_away_are_not_in_sync(stage: Any) -> None:
     stage.crash(2)
     stage.quiet()
-    stage.memory.change([])
+    stage.model.change([])
     stage.create("orders", (3, 1))
     stage.quiet()
     assert stage.partition(ORDERS).isr == (3, 1)
@@ -96,7 +96,7 @@ def test_more_partitions_are_led_as_new_ones(orders: Any, rules: TopicRules) -> 
 
 def test_a_topic_that_a_tool_wrote_gets_its_first_leader(stage: Any) -> None:
     new = Partition((3, 2), (), NO_LEADER, leader_epoch=-1, partition_epoch=-1)
-    stage.memory.change([CreateTopic(Topic("orders", b"o" * 16, (new,)))])
+    stage.model.change([CreateTopic(Topic("orders", b"o" * 16, (new,)))])
     stage.quiet()
     assert stage.partition(ORDERS).leader == 3
     assert stage.partition(ORDERS).isr == (3, 2)
@@ -170,7 +170,7 @@ def test_a_broker_that_came_back_unseen_is_gone_and_new_in_one_decision(orders: 
     orders.crash(2)
     orders.start(2)  # before the controller looked
     orders.members[1].queue.take()
-    orders.do(BrokersChanged(tuple(orders.memory.truth.brokers.values())))
+    orders.do(BrokersChanged(tuple(orders.model.truth.brokers.values())))
     assert orders.partition(other).leader == 3
     assert orders.partition(other).isr == (3,)
     alone = orders.partition(TopicPartition("alone", 0))
@@ -284,7 +284,7 @@ def test_a_leader_of_a_topic_that_is_gone_is_told_so(orders: Any) -> None:
 def test_a_leader_of_old_that_wrote_the_in_sync_set_itself_is_heard(orders: Any) -> None:
     partition = orders.partition(ORDERS)
     changed = replace(partition, isr=(1, 3), partition_epoch=1)
-    orders.memory.change([ChangePartition(orders.image.topic_id("orders"), 0, changed)])
+    orders.model.change([ChangePartition(orders.image.topic_id("orders"), 0, changed)])
     orders.quiet()
     assert orders.partition(ORDERS).isr == (1, 3)
     orders.check_told()
@@ -516,7 +516,7 @@ def test_a_new_controller_goes_on_with_a_deletion(orders: Any, rules: TopicRules
     orders.elect(2)
     orders.quiet()
     assert orders.image.topic("orders") is None
-    assert not orders.memory.truth.stored_values
+    assert not orders.model.truth.stored_values
     orders.check_told()
 
 
@@ -571,21 +571,21 @@ def test_where_topics_may_not_be_deleted_the_note_is_taken_away(new_stage: Any) 
     stage = new_stage(deletion_enabled=False)
     stage.start(1)
     stage.create("orders", (1,))
-    stage.memory.change([SetStoredValue(deletion_asked("orders"), "")])
+    stage.model.change([SetStoredValue(deletion_asked("orders"), "")])
     stage.quiet()
     assert stage.image.topic("orders") is not None
-    assert not stage.memory.truth.stored_values
-    stage.memory.change([SetStoredValue(deletion_asked("orders"), "")])
+    assert not stage.model.truth.stored_values
+    stage.model.change([SetStoredValue(deletion_asked("orders"), "")])
     stage.elect(1)
     stage.quiet()
     assert stage.partition(ORDERS).leader == 1
-    assert not stage.memory.truth.stored_values
+    assert not stage.model.truth.stored_values
 
 
 def test_a_note_about_a_topic_that_is_not_there_is_taken_away(stage: Any) -> None:
-    stage.memory.change([SetStoredValue(deletion_asked("orders"), "")])
+    stage.model.change([SetStoredValue(deletion_asked("orders"), "")])
     stage.do(DeletionsAsked(("orders",)))
-    assert not stage.memory.truth.stored_values
+    assert not stage.model.truth.stored_values
 
 
 def test_a_topic_of_the_same_name_can_be_made_again(orders: Any, rules: TopicRules) -> None:
@@ -662,7 +662,7 @@ def test_a_new_controller_ends_a_move_that_is_done(orders: Any) -> None:
     # The in-sync set was written, and the controller died before it looked at the move.
     partition = orders.partition(ORDERS)
     written = replace(partition, isr=(1, 2, 3, 4), partition_epoch=partition.partition_epoch + 1)
-    orders.memory.change([ChangePartition(orders.image.topic_id("orders"), 0, written)])
+    orders.model.change([ChangePartition(orders.image.topic_id("orders"), 0, written)])
     orders.elect(3)
     orders.quiet()
     assert orders.partition(ORDERS).replicas == (4, 2)
@@ -750,7 +750,7 @@ def test_a_small_imbalance_stays(new_stage: Any) -> None:
     def lead_elsewhere(name: TopicPartition) -> None:
         partition = stage.partition(name)
         after = replace(partition, leader=2, leader_epoch=1, partition_epoch=partition.partition_epoch + 1)
-        stage.memory.change([ChangePartition(stage.image.topic_id("orders"), name.partition, after)])
+        stage.model.change([ChangePartition(stage.image.topic_id("orders"), name.partition, after)])
         stage.quiet()
 
     lead_elsewhere(names[0])
@@ -828,10 +828,10 @@ def test_what_died_with_the_controller_is_found_out_by_the_next(orders: Any) -> 
 
 def test_a_controller_of_yesterday_writes_nothing(orders: Any, moved: Any) -> None:
     yesterday, member = orders.state, orders.members[1]
-    orders.memory.depose()
+    orders.model.depose()
     orders.members[2].stand(2)
-    orders.state, before = yesterday, orders.memory.truth
+    orders.state, before = yesterday, orders.model.truth
     member.take_events()
     with pytest.raises(moved):
         orders.shut_down(3)
-    assert orders.memory.truth == before
+    assert orders.model.truth == before

@@ -35,8 +35,7 @@ from ottla.cluster.changes import (
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.model import Broker
 from ottla.cluster.store.events import ConfigChanged, Controller, EventQueue, SessionBack, SessionLost, StoreEvent
-from ottla.cluster.store.history import History
-from ottla.cluster.store.interface import ControllerMoved, StaleImage, StoreClosed, Subscription
+from ottla.cluster.store.interface import ControllerMoved, StaleImage, StoreClosed
 from ottla.cluster.store.requests import requests_in
 from ottla.cluster.store.shared import check_partition_epochs, is_for_the_controller, news_for_all, take_in
 from ottla.cluster.store.zookeeper import paths, reading, znodes
@@ -81,8 +80,6 @@ class PendingChange:
 class ZooKeeperStore:
     """See above. A new cluster gets `cluster_id`, or an id of its own."""
 
-    blocks = True
-
     def __init__(
         self,
         connection: Connection,
@@ -96,7 +93,7 @@ class ZooKeeperStore:
         self._wanted_cluster_id = cluster_id
         self._lock = threading.RLock()
         self._nodes: dict[str, Znode] = {}
-        self._history: History | None = None
+        self._image: ClusterImage | None = None
         self._pending: set[PendingChange] = set()
         self._held: list[Fact] = []
         self._order = ReadOrder()
@@ -119,7 +116,7 @@ class ZooKeeperStore:
         """Open the session, make the cluster if there is none, read what concerns everybody; waits."""
         self._session.start()
         cluster_id = make_cluster(self._session, self._wanted_cluster_id, self._random_bytes)
-        self._history = History(ClusterImage(cluster_id), take_in)
+        self._image = ClusterImage(cluster_id)
         self._watching.start()
         nodes = read_known_to_all(self._session)
         with self._lock:
@@ -145,7 +142,7 @@ class ZooKeeperStore:
             self._office.dismiss()
             self._watching.lead(False)
             self._facts.put(SessionLost())
-        elif is_connected and self._history is not None:
+        elif is_connected and self._image is not None:
             if self._was_lost:
                 self._was_lost = False
                 self._facts.put(SessionBack())
@@ -156,36 +153,19 @@ class ZooKeeperStore:
 
     def load(self) -> ClusterImage:
         """The newest image; the first call starts the store."""
-        if self._closed and self._history is None:
+        if self._closed and self._image is None:
             raise StoreClosed
-        return self.start() if self._history is None else self._history.image
-
-    def subscribe(self) -> Subscription:
-        return self._kept.subscribe()
-
-    def unsubscribe(self, subscription: Subscription) -> None:
-        self._kept.unsubscribe(subscription)
-
-    @property
-    def _kept(self) -> History:
-        if self._history is None:
-            self.start()
-        assert self._history is not None
-        return self._history
+        return self.start() if self._image is None else self._image
 
     # --- changing ---
 
-    def commit(
-        self, changes: Sequence[Change], *, expected: int | None = None, controller_epoch: int | None = None
-    ) -> ClusterImage:
+    def commit(self, changes: Sequence[Change], *, controller_epoch: int | None = None) -> ClusterImage:
         with self._committing:
-            pending = self.begin(changes, expected=expected, controller_epoch=controller_epoch)
+            pending = self.begin(changes, controller_epoch=controller_epoch)
             pending.write()
             return self.finish(pending)
 
-    def begin(
-        self, changes: Sequence[Change], *, expected: int | None = None, controller_epoch: int | None = None
-    ) -> PendingChange:
+    def begin(self, changes: Sequence[Change], *, controller_epoch: int | None = None) -> PendingChange:
         """Decide. Several may be under way, of the controller and of others: settings and topics do not meet."""
         if self._closed:
             raise StoreClosed
@@ -194,16 +174,15 @@ class ZooKeeperStore:
         with self._lock:
             before = self.load()
             check_partition_epochs(before, changes)
-            pending = PendingChange(self, before, self._kept.next(changes, expected), changes, check)
+            pending = PendingChange(self, before, take_in(before, changes), changes, check)
             self._pending.add(pending)
         return pending
 
     def finish(self, pending: PendingChange) -> ClusterImage:
         """The commit is written: make it true."""
         with self._lock:
-            history = self._kept
-            image = pending.image if history.image is pending.before else history.next(pending.changes, None)
-            history.adopt(image, pending.changes)
+            known = self.load()
+            image = self._image = pending.image if known is pending.before else take_in(known, pending.changes)
         self._ended(pending)
         return image
 
@@ -213,8 +192,7 @@ class ZooKeeperStore:
         return self.load()
 
     def _observe(self, changes: Sequence[Change]) -> None:
-        history = self._kept
-        history.adopt(history.next(changes, None), changes)
+        self._image = take_in(self.load(), changes)
 
     def _ended(self, pending: PendingChange) -> None:
         with self._lock:
@@ -354,7 +332,7 @@ class ZooKeeperStore:
         with self._lock:
             before = self.load()
             image = reading.image_of(nodes, change_number=before.change_number + 1)
-            self._kept.replace(image)
+            self._image = image
             self._nodes = {path: node for path, node in nodes.items() if _is_remembered(path)}
             self._leads = True
         if news := tuple(news_for_all(before, image)):  # their notes mean nothing any more, because the image has them
