@@ -13,9 +13,17 @@ from typing import Any
 import pytest
 from tests.patience import HANG_S
 
-from ottla.cluster.changes import AlterConfig, ChangePartition, CreateTopic, RemoveTopic
+from ottla.cluster.changes import AlterConfig, ChangePartition, CreateTopic, RemoveTopic, SetStoredValue
 from ottla.cluster.model import ALL_BROKERS, Broker, Endpoint, Partition, Topic
-from ottla.cluster.store.events import ConfigChanged, Controller, PartitionStatesChanged, SessionBack, TopicsChanged
+from ottla.cluster.store.events import (
+    ConfigChanged,
+    Controller,
+    DeletionsAsked,
+    PartitionStatesChanged,
+    SessionBack,
+    TopicsChanged,
+    deletion_asked,
+)
 from ottla.cluster.store.interface import ControllerMoved, NoSession, StaleImage
 from ottla.cluster.store.zookeeper.connecting import Connection
 from ottla.testing.zookeeper import ZooKeeperServer, missing
@@ -26,6 +34,7 @@ if (REASON := missing()) is not None:
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, UnimplementedError
 
+from ottla.cluster.store.zookeeper.facts import RequestsRead, TopicsRead
 from ottla.cluster.store.zookeeper.store import ZooKeeperStore
 from ottla.cluster.store.zookeeper.writes import Create, Delete, SetData
 
@@ -360,3 +369,51 @@ class _Later:
 
     async def sleep(self, duration_ms: float) -> None:
         raise AssertionError
+
+
+# --- what was read before it was written ------------------------------------------------------------------------------
+
+
+def test_a_deletion_that_was_read_before_it_was_carried_out_is_not_asked_for_again(open_store: Open) -> None:
+    """A topic of the same name, made since, would be deleted by it."""
+    store, asked = open_store(), SetStoredValue(deletion_asked("t"), "")
+    lead(store)
+    store.commit([CreateTopic(topic()), asked])
+    read = RequestsRead({asked.key: ""}, store._session.zxid)
+    store.commit([RemoveTopic(ID), SetStoredValue(asked.key, None)])
+    store.commit([CreateTopic(replace(topic(), id=b"another identity"))])
+    store.take_events()
+    store._facts.put(read)
+    assert [event for event in store.take_events() if isinstance(event, DeletionsAsked)] == []
+    assert asked.key not in store.load().stored_values
+
+
+def test_a_request_that_somebody_took_away_stops_no_commit_for_ever(open_store: Open, chroot: str) -> None:
+    store, asked = open_store(), SetStoredValue(deletion_asked("t"), "")
+    lead(store)
+    store.commit([CreateTopic(topic()), asked])
+    client = KazooClient(store._session._connection.servers)
+    client.start()
+    client.delete(f"{chroot}/admin/delete_topics/t")
+    client.stop()
+    client.close()
+    done = [RemoveTopic(ID), SetStoredValue(asked.key, None)]
+    with pytest.raises(StaleImage):
+        store.commit(done)
+    assert store.commit(done).topic("t") is None
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_look_at_topics_from_before_one_was_made_or_removed_says_nothing(open_store: Open, is_there: bool) -> None:
+    store = open_store()
+    lead(store)
+    if is_there:
+        read = TopicsRead((), ("t",), store._session.zxid)
+        store.commit([CreateTopic(topic())])
+    else:
+        store.commit([CreateTopic(topic())])
+        read = TopicsRead((topic(),), (), store._session.zxid)
+        store.commit([RemoveTopic(ID)])
+    store.take_events()
+    store._facts.put(read)
+    assert [event for event in store.take_events() if isinstance(event, TopicsChanged)] == []

@@ -51,7 +51,7 @@ from ottla.cluster.store.events import (
 from ottla.cluster.store.shared import take_in
 from ottla.cluster.store.zookeeper import paths, znodes
 from ottla.cluster.store.zookeeper.entities import changes_between, edited, entity_path, java_double, texts_of
-from ottla.cluster.store.zookeeper.facts import Fact, Meaning, NodesRead, RequestsRead, meaning
+from ottla.cluster.store.zookeeper.facts import Fact, Meaning, NodesRead, RequestsRead, TopicsRead, meaning
 from ottla.cluster.store.zookeeper.writes import (
     Create,
     Delete,
@@ -302,9 +302,9 @@ def told(fact: Fact, image: ClusterImage, nodes: dict[str, Znode] | None = None)
 
 def test_topics_that_are_known_already_are_no_news() -> None:
     other = Topic("o", b"fedcba9876543210", TOPIC.partitions)
-    assert told(TopicsChanged((TOPIC,)), WITH_TOPIC) == ()
-    assert told(TopicsChanged((TOPIC, other), ("gone",)), WITH_TOPIC) == (TopicsChanged((other,)),)
-    assert told(TopicsChanged((), ("t",)), WITH_TOPIC) == (TopicsChanged((), ("t",)),)
+    assert told(TopicsRead((TOPIC,), (), 1), WITH_TOPIC) == ()
+    assert told(TopicsRead((TOPIC, other), ("gone",), 1), WITH_TOPIC) == (TopicsChanged((other,)),)
+    assert told(TopicsRead((), ("t",), 1), WITH_TOPIC) == (TopicsChanged((), ("t",)),)
 
 
 def test_only_newer_states_are_news() -> None:
@@ -340,11 +340,11 @@ def test_a_node_that_was_read_means_the_difference_to_the_image() -> None:
 
 def test_requests_enter_the_image_and_are_told_once() -> None:
     text = '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2,1]}]}'
-    fact = RequestsRead({deletion_asked("a"): "", deletion_asked("b"): "", REASSIGNMENT_ASKED: text})
+    fact = RequestsRead({deletion_asked("a"): "", deletion_asked("b"): "", REASSIGNMENT_ASKED: text}, 1)
     changes, events = meaning(fact, EMPTY, {})
     assert events == (DeletionsAsked(("a", "b")), ReassignmentAsked(((TopicPartition("t", 0), (2, 1)),)))
     assert meaning(fact, take_in(EMPTY, changes), {}) == Meaning()
 
 
 def test_a_request_that_cannot_be_read_asks_for_nothing() -> None:
-    assert told(RequestsRead({REASSIGNMENT_ASKED: "no json"}), EMPTY) == (ReassignmentAsked(()),)
+    assert told(RequestsRead({REASSIGNMENT_ASKED: "no json"}, 1), EMPTY) == (ReassignmentAsked(()),)

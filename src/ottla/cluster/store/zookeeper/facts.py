@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from ottla.cluster.changes import Change, SetController, SetStoredValue
 from ottla.cluster.image import NO_CONTROLLER, ClusterImage
-from ottla.cluster.model import StoredKey
+from ottla.cluster.model import StoredKey, Topic
 from ottla.cluster.store.events import (
     DELETION_ASKED,
     BrokersChanged,
@@ -47,14 +47,24 @@ class NodesRead:
 
 @dataclass(frozen=True, slots=True)
 class RequestsRead:
-    """These requests to the controller are there."""
+    """These requests to the controller were there, not before the zxid `since`."""
 
     texts: Mapping[StoredKey, str]
+    since: int
 
 
-Fact: TypeAlias = StoreEvent | NodesRead | RequestsRead
+@dataclass(frozen=True, slots=True)
+class TopicsRead:
+    """These topics were there that the image did not know, and these names not, not before the zxid `since`."""
 
-ONLY_FOR_THE_CONTROLLER: Final = (BrokersChanged, TopicsChanged, PartitionStatesChanged, LogDirFailed, RequestsRead)
+    found: tuple[Topic, ...]
+    gone: tuple[str, ...]
+    since: int
+
+
+Fact: TypeAlias = StoreEvent | NodesRead | RequestsRead | TopicsRead
+
+ONLY_FOR_THE_CONTROLLER: Final = (BrokersChanged, TopicsRead, PartitionStatesChanged, LogDirFailed, RequestsRead)
 
 
 class Meaning(NamedTuple):
@@ -76,7 +86,7 @@ def meaning(fact: Fact, image: ClusterImage, nodes: Mapping[str, Znode]) -> Mean
             return Meaning((SetController(*controller or (NO_CONTROLLER, image.controller_epoch)),), (fact,))
         case BrokersChanged(live):
             return Meaning() if live == tuple(image.brokers.values()) else Meaning((), (fact,))
-        case TopicsChanged(found, gone):
+        case TopicsRead(found, gone):
             unknown = tuple(topic for topic in found if image.topic(topic.name) is None)
             missing = tuple(name for name in gone if image.topic(name) is not None)
             return Meaning((), (TopicsChanged(unknown, missing),)) if unknown or missing else Meaning()

@@ -90,6 +90,14 @@ def kept_path(key: StoredKey) -> str | None:
     return paths.deletion(key.key) if key == deletion_asked(key.key) else None
 
 
+def request_key(path: str) -> StoredKey | None:
+    """Which request to the controller a node is; None when it is none."""
+    if path in (paths.REASSIGNMENT, paths.ELECTION):
+        return REASSIGNMENT_ASKED if path == paths.REASSIGNMENT else ELECTION_ASKED
+    name = path.removeprefix(paths.DELETIONS + "/")
+    return None if name == path else deletion_asked(name)
+
+
 def topic_of(name: str, nodes: Nodes) -> Topic | None:
     """A topic with the states of its partitions; None when it is not there."""
     node = nodes.get(paths.topic(name))

@@ -31,9 +31,10 @@ from ottla.cluster.changes import (
     CreateTopic,
     RemoveTopic,
     SetController,
+    SetStoredValue,
 )
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import Broker
+from ottla.cluster.model import Broker, StoredKey
 from ottla.cluster.store.events import ConfigChanged, Controller, EventQueue, SessionBack, SessionLost, StoreEvent
 from ottla.cluster.store.interface import ControllerMoved, StaleImage, StoreClosed
 from ottla.cluster.store.requests import requests_in
@@ -43,7 +44,14 @@ from ottla.cluster.store.zookeeper.acls import acl_paths
 from ottla.cluster.store.zookeeper.connecting import Connection
 from ottla.cluster.store.zookeeper.election import Office
 from ottla.cluster.store.zookeeper.everything import make_cluster, read_all, read_known_to_all, with_topic_ids
-from ottla.cluster.store.zookeeper.facts import ONLY_FOR_THE_CONTROLLER, Fact, NodesRead, meaning
+from ottla.cluster.store.zookeeper.facts import (
+    ONLY_FOR_THE_CONTROLLER,
+    Fact,
+    NodesRead,
+    RequestsRead,
+    TopicsRead,
+    meaning,
+)
 from ottla.cluster.store.zookeeper.read_order import ReadOrder
 from ottla.cluster.store.zookeeper.session import Refused, Session
 from ottla.cluster.store.zookeeper.watching import Watching
@@ -234,6 +242,8 @@ class ZooKeeperStore:
             return
         if path == paths.PRODUCER_IDS:
             self._take_producer_ids()
+        if (key := reading.request_key(path)) is not None:
+            self._take_request(key, path)
         self._watching.read_states(_topics_in(pending))
         self._watching.notice(paths.TOPICS)
         raise StaleImage(f"somebody else changed what this commit changes: {refused}") from refused
@@ -254,6 +264,13 @@ class ZooKeeperStore:
                 self._nodes[paths.PRODUCER_IDS] = node
                 self._observe([AllocateProducerIds(-1, -1, following)])
 
+    def _take_request(self, key: StoredKey, path: str) -> None:
+        """Somebody wrote or removed it, and nobody tells of a removal."""
+        node = self._session.get(path)
+        text = None if node is None else (node.data or b"").decode(errors="replace")
+        with self._lock:
+            self._observe([SetStoredValue(key, text)])
+
     def _created(self, writes: Sequence[Write]) -> Mapping[str, Znode]:
         """Nodes that we made and that may go and come again: which of their lives it is, only a look at them tells."""
         made = [each.path for each in writes if isinstance(each, Create) and not each.sequential]
@@ -264,9 +281,10 @@ class ZooKeeperStore:
         zxid = self._session.zxid
         with self._lock:
             for write in writes:
+                if _is_ordered(write.path):
+                    self._order.note(write.path, zxid)
                 if not _is_remembered(write.path):
                     continue
-                self._order.note(write.path, zxid)
                 if isinstance(write, Create | SetData) and write.path in versions:
                     life = created.get(write.path) or self._nodes.get(write.path) or Znode(None)
                     self._nodes[write.path] = Znode(write.data, versions[write.path], life.czxid)
@@ -367,9 +385,7 @@ class ZooKeeperStore:
             for fact in self._take_facts():
                 if isinstance(fact, ONLY_FOR_THE_CONTROLLER) and not self._leads:
                     continue
-                if isinstance(fact, NodesRead):
-                    self._accept(fact)
-                changes, found = meaning(fact, self.load(), self._nodes)
+                changes, found = meaning(self._accepted(fact), self.load(), self._nodes)
                 self._observe(changes)
                 events += found
         return events
@@ -382,6 +398,27 @@ class ZooKeeperStore:
         facts = [*self._held, *self._facts.take()]
         self._held = [fact for fact in facts if self._pending and isinstance(fact, _ABOUT_NODES)]
         return [fact for fact in facts if not (self._pending and isinstance(fact, _ABOUT_NODES))]
+
+    def _accepted(self, fact: Fact) -> Fact:
+        """Without what may have been read before we wrote it ourselves: that is read again."""
+        match fact:
+            case NodesRead():
+                self._accept(fact)
+            case RequestsRead(texts, since):
+                waiting = {key: text for key, text in texts.items() if not self._is_old(reading.kept_path(key), since)}
+                if len(waiting) < len(texts):
+                    self._watching.read_requests()
+                return RequestsRead(waiting, since)
+            case TopicsRead(found, gone, since):
+                there = tuple(topic for topic in found if not self._is_old(paths.topic(topic.name), since))
+                missing = tuple(name for name in gone if not self._is_old(paths.topic(name), since))
+                if (there, missing) != (found, gone):
+                    self._watching.notice(paths.TOPICS)
+                return TopicsRead(there, missing, since)
+        return fact
+
+    def _is_old(self, path: str | None, since: int) -> bool:
+        return path is not None and self._order.is_old(path, since)
 
     def _accept(self, fact: NodesRead) -> None:
         """Remember what was read, unless something newer is known; what may be older is read again."""
@@ -409,6 +446,12 @@ def _is_newer(node: Znode, known: Znode) -> bool:
 def _is_remembered(path: str) -> bool:
     """Whether a node is written with the version it was read with."""
     return path in (paths.FEATURE, paths.PRODUCER_IDS) or reading.is_shared_map(path)
+
+
+def _is_ordered(path: str) -> bool:
+    """Whether looks at a node are compared with what we wrote: of topics and requests only whether they are there."""
+    is_topic = path.rpartition("/")[0] == paths.TOPICS
+    return is_topic or reading.request_key(path) is not None or _is_remembered(path)
 
 
 def _topics_in(pending: PendingChange) -> list[str]:

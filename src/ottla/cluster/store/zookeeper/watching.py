@@ -34,7 +34,6 @@ from ottla.cluster.store.events import (
     EventQueue,
     LogDirFailed,
     PartitionStatesChanged,
-    TopicsChanged,
     deletion_asked,
 )
 from ottla.cluster.store.interface import ControllerMoved, NoSession, StoreClosed
@@ -42,7 +41,7 @@ from ottla.cluster.store.zookeeper import paths, znodes
 from ottla.cluster.store.zookeeper.acls import noted_path
 from ottla.cluster.store.zookeeper.election import Office
 from ottla.cluster.store.zookeeper.everything import read_known_to_all
-from ottla.cluster.store.zookeeper.facts import Fact, NodesRead, RequestsRead
+from ottla.cluster.store.zookeeper.facts import Fact, NodesRead, RequestsRead, TopicsRead
 from ottla.cluster.store.zookeeper.reading import brokers_in, is_shared_map, topic_of
 from ottla.cluster.store.zookeeper.session import Refused, Session
 from ottla.cluster.store.zookeeper.writes import Delete
@@ -158,6 +157,11 @@ class Watching:
         self._crossed.extend(nodes)
         self.notice(_CROSSED)
 
+    def read_requests(self) -> None:
+        """Nobody knows which of them still wait; any thread may say so."""
+        for path in (paths.DELETIONS, paths.REASSIGNMENT, paths.ELECTION):
+            self.notice(path)
+
     def notice(self, path: str) -> None:
         """Something happened there; any thread may say so."""
         self._paths.put(paths.BROKER_IDS if path.startswith(paths.BROKER_IDS) else path)
@@ -261,11 +265,12 @@ class Watching:
             self._facts.put(BrokersChanged(live))
 
     def _read_topics(self) -> None:
+        since = self._session.zxid
         names, image = self._session.children(paths.TOPICS, watch=True), self._image()
         found = self.read_topics([name for name in names if image.topic(name) is None])
         gone = tuple(sorted({*image.topics()} - {*names}))
         if found or gone:
-            self._facts.put(TopicsChanged(tuple(topic for topic in found if topic.partitions), gone))
+            self._facts.put(TopicsRead(tuple(topic for topic in found if topic.partitions), gone, since))
 
     def read_topics(self, names: Sequence[str]) -> list[Topic]:
         """Topics with the states of their partitions, of those names that there are."""
@@ -293,13 +298,15 @@ class Watching:
         )
 
     def _read_deletions(self) -> None:
+        since = self._session.zxid
         names = self._session.children(paths.DELETIONS, watch=True)
-        self._facts.put(RequestsRead({deletion_asked(name): "" for name in names}))
+        self._facts.put(RequestsRead({deletion_asked(name): "" for name in names}, since))
 
     def _read_request(self, path: str, key: StoredKey) -> None:
+        since = self._session.zxid
         node = self._session.get(path, watch=True)
         if node is not None:
-            self._facts.put(RequestsRead({key: (node.data or b"").decode(errors="replace")}))
+            self._facts.put(RequestsRead({key: (node.data or b"").decode(errors="replace")}, since))
 
     def _read_isr_changes(self) -> None:
         notes = self._notes(paths.ISR_CHANGES)
