@@ -57,9 +57,6 @@ class Forwarder:
         self._controllers = controllers
         self._limit_ms = limit_ms
 
-    async def close(self) -> None:
-        await self._controllers.close()
-
     async def answer(self, request: Message, context: RequestContext) -> Message | None:
         """The controller's answer; None when this broker must answer by itself."""
         if self._is_controller or context.client_id.startswith(FORWARDER):

@@ -186,6 +186,8 @@ class Connections(NamedTuple):
     orders: InterBroker
     """Orders that this broker gives as controller: the next one leaves when the one before is answered, and a leader
     may need it to commit a marker."""
+    passed_on: InterBroker
+    """What clients ask us and only the controller decides: a long answer holds nobody up."""
 
     def forget(self, broker_id: int) -> None:
         for each in self:

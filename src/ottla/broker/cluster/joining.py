@@ -18,7 +18,6 @@ from ottla.broker.cluster.forwarding import Forwarder
 from ottla.broker.cluster.inter_broker import Connections, InterBroker
 from ottla.broker.cluster.membership import ClusterMember
 from ottla.broker.cluster.on_pool import on_pool
-from ottla.broker.quotas.forwarded import forwarding_client_id
 from ottla.broker.security.own_login import own_login, own_principal
 from ottla.broker.settings import BrokerSettings
 from ottla.clock import Clock
@@ -79,14 +78,13 @@ def make_member(
             known = store.load().brokers.get(broker_id)
         return None if known is None else known.endpoint(listener)
 
-    def broker_connections(client_id: str | None = None, link_settings: LinkSettings | None = None) -> InterBroker:
+    def broker_connections(link_settings: LinkSettings | None = None) -> InterBroker:
         return InterBroker(
             broker.id,
             endpoint_of,
             transport=world.transport,
             clock=world.clock,
             random=world.random,
-            client_id=client_id,
             link_settings=link_settings,
             login=login,
             tls=tls,
@@ -107,9 +105,7 @@ def make_member(
         clock=world.clock,
     )
     fetchers = fetchers_of(settings)
-    forwarder = Forwarder(
-        broker, broker_connections(forwarding_client_id(broker.id)), limit_ms=settings.request_timeout_ms
-    )
+    forwarder = Forwarder(broker, connections.passed_on, limit_ms=settings.request_timeout_ms)
     member = ClusterMember(broker, store, connections, role, fetchers, forwarder, settings=settings, pool=pool)
     broker.member = member
     broker.dynamic.subscribe(

@@ -262,7 +262,6 @@ class ClusterMember:
 
     async def _end_connections(self) -> None:
         await self.addresses.close()
-        await self._forwarder.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
