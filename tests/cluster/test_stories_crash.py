@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.truths import EVERY_RUN, QUORUM, ZOOKEEPER
+from tests.cluster.truths import QUORUM, ZOOKEEPER
 from tests.patience import HANG_S
 
 import ottla
@@ -29,7 +29,6 @@ def test_the_crash_of_a_leader_loses_nothing_that_was_acknowledged(cluster: Kafk
     load.check_cluster(cluster)
 
 
-@EVERY_RUN
 def test_the_crash_of_the_controller_is_survived(several_controllers: KafkaCluster) -> None:
     cluster = several_controllers
     with NumberedLoad(cluster.bootstrap_servers, "clicks", PARTITIONS) as load:
@@ -43,7 +42,6 @@ def test_the_crash_of_the_controller_is_survived(several_controllers: KafkaClust
     load.check_cluster(cluster)
 
 
-@EVERY_RUN
 def test_every_broker_crashes_in_turn_and_a_group_reads_on(cluster: KafkaCluster) -> None:
     servers = cluster.bootstrap_servers
     with (
@@ -66,7 +64,7 @@ def test_every_broker_crashes_in_turn_and_a_group_reads_on(cluster: KafkaCluster
     [
         (QUORUM, "classic"),
         (QUORUM, "consumer"),  # a feature that a cluster in ZooKeeper does not begin with
-        pytest.param(ZOOKEEPER, "classic", marks=pytest.mark.long),
+        (ZOOKEEPER, "classic"),
     ],
     indirect=["truth"],
 )

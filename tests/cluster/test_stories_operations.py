@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.truths import EVERY_RUN, ONLY_QUORUM
+from tests.cluster.truths import ONLY_QUORUM
 from tests.patience import HANG_S
 
 import ottla
@@ -17,7 +17,6 @@ PARTITIONS = 3
 EVERYWHERE = {number: [0, 1, 2] for number in range(PARTITIONS)}
 
 
-@EVERY_RUN
 def test_a_rolling_restart_refuses_and_loses_nothing(cluster: KafkaCluster) -> None:
     servers = cluster.bootstrap_servers
     with (

@@ -6,7 +6,6 @@ import threading
 import time
 from typing import Any
 
-from tests.cluster.truths import EVERY_RUN
 from tests.patience import HANG_S
 
 import ottla
@@ -96,7 +95,6 @@ def check_transfers(cluster: KafkaCluster, transfers: Transfers) -> None:
         assert found[partition] == transfers.committed
 
 
-@EVERY_RUN
 def test_transactions_go_on_when_their_coordinator_crashes(cluster: KafkaCluster) -> None:
     transfers = Transfers(cluster.bootstrap_servers)
     transfers.start()
