@@ -71,3 +71,4 @@ def on_zookeeper(chroot: str) -> Iterator[ZooKeeperCluster]:
 def create_clicks(cluster: KafkaCluster) -> None:
     with ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
         admin.create_topics([ottla.NewTopic("clicks", 3, 3)], timeout=HANG_S)
+    cluster.wait_for_copies("clicks", 3)

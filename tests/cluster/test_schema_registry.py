@@ -22,7 +22,6 @@ from tests.patience import HANG_S, wait_until
 from tests.schema_registry import LISTENER, ask, url_of
 
 import ottla
-from ottla.testing.cluster import KafkaCluster
 
 KILLS = 5  # a process that ends six times within a minute is given up
 
@@ -36,8 +35,8 @@ def url_at(cluster, broker_id):
     return url_of(cluster.server(broker_id).http_parts)
 
 
-def test_the_registry_moves_with_the_leader_of_its_topic():
-    with KafkaCluster(3, LISTENER) as cluster:
+def test_the_registry_moves_with_the_leader_of_its_topic(make_cluster):
+    with make_cluster(3, LISTENER) as cluster:
         known = {}
         for broker_id in cluster.running:
             known[f"s{broker_id}"] = register(url_at(cluster, broker_id), f"s{broker_id}", f"R{broker_id}")

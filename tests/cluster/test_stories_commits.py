@@ -7,7 +7,7 @@ that nothing else can end the wait.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -37,8 +37,8 @@ SETTINGS = {"offsets.commit.timeout.ms": COMMIT_TIMEOUT_MS, "replica.lag.time.ma
 
 
 @pytest.fixture
-def cluster() -> Iterator[KafkaCluster]:
-    with KafkaCluster(3, SETTINGS) as cluster:
+def cluster(make_cluster: Callable[..., KafkaCluster]) -> Iterator[KafkaCluster]:
+    with make_cluster(3, SETTINGS) as cluster:
         with ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
             admin.create_topics([ottla.NewTopic(TOPIC, 1, 3)], timeout=HANG_S)
         yield cluster

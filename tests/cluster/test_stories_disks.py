@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.patience import HANG_S
@@ -42,8 +43,8 @@ def directories(admin: ottla.Admin, broker: int) -> dict[str, set[int]]:
     }
 
 
-def test_only_what_is_in_a_failed_directory_gets_other_leaders() -> None:
-    with KafkaCluster(3, SETTINGS) as cluster, ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+def test_only_what_is_in_a_failed_directory_gets_other_leaders(make_cluster: Callable[..., KafkaCluster]) -> None:
+    with make_cluster(3, SETTINGS) as cluster, ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
         admin.create_topics([ottla.NewTopic("clicks", PARTITIONS, 3)], timeout=HANG_S)
         with NumberedLoad(cluster.bootstrap_servers, "clicks", PARTITIONS, retries=100) as load:
             load.wait_for(50)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from tests.cluster.truths import ONLY_QUORUM
 from tests.patience import HANG_S
@@ -102,8 +104,8 @@ def test_new_partitions_are_replicated_and_used(cluster: KafkaCluster) -> None:
     load.check_cluster(cluster)
 
 
-def test_a_partition_moves_to_other_brokers_under_load() -> None:
-    with KafkaCluster(4) as cluster, ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+def test_a_partition_moves_to_other_brokers_under_load(make_cluster: Callable[..., KafkaCluster]) -> None:
+    with make_cluster(4) as cluster, ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
         admin.create_topics([ottla.NewTopic("clicks", replica_assignments={0: [0, 1, 2]})], timeout=HANG_S)
         with NumberedLoad(cluster.bootstrap_servers, "clicks", 1) as load:
             load.wait_for(50)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -124,9 +124,11 @@ def test_another_broker_with_the_same_id_is_an_error_and_hands_nothing_over(
     cluster.check_replicas("clicks", 3)
 
 
-def test_settings_that_were_changed_while_running_hold_after_a_restart() -> None:
+def test_settings_that_were_changed_while_running_hold_after_a_restart(
+    make_cluster: Callable[..., KafkaCluster],
+) -> None:
     everywhere, here = ConfigResource(ConfigResourceType.BROKER, ""), ConfigResource(ConfigResourceType.BROKER, "0")
-    with KafkaCluster(1) as cluster:
+    with make_cluster(1) as cluster:
         with ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
             admin.incremental_alter_configs({everywhere: [AlterConfig("message.max.bytes", "7777")]})
             admin.incremental_alter_configs({here: [AlterConfig("max.connections", "77")]})

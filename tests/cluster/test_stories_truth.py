@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tests.patience import HANG_S
@@ -123,9 +124,9 @@ def test_transactions_go_on_through_a_rolling_restart(cluster: KafkaCluster) -> 
     check_transfers(cluster, transfers)
 
 
-def test_a_consumer_reads_from_the_copy_in_its_own_rack() -> None:
+def test_a_consumer_reads_from_the_copy_in_its_own_rack(make_cluster: Callable[..., KafkaCluster]) -> None:
     selector = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
-    with KafkaCluster(3, selector, racks=("a", "b", "c")) as cluster:
+    with make_cluster(3, selector, racks=("a", "b", "c")) as cluster:
         servers = cluster.bootstrap_servers
         with ottla.Admin(bootstrap_servers=servers) as admin:
             admin.create_topics([ottla.NewTopic("clicks", replica_assignments={0: [0, 1, 2]})], timeout=HANG_S)
