@@ -52,17 +52,22 @@ class Member:
         self.member_id, self.generation = "", -1
 
     def join(self) -> None:
+        while (code := self._joined()) == CoordinatorNotAvailable.code:
+            pass  # the followers have not begun to fetch yet
+        assert code == NONE
+
+    def _joined(self) -> int:
+        """One try; its error code."""
         answer = self.wire.ask(self._join_request(), 7)
-        while answer.error_code == CoordinatorNotAvailable.code:  # the followers have not begun to fetch yet
+        if answer.error_code == MemberIdRequired.code:
+            self.member_id = answer.member_id
             answer = self.wire.ask(self._join_request(), 7)
-        assert answer.error_code == MemberIdRequired.code
-        self.member_id = answer.member_id
-        answer = self.wire.ask(self._join_request(), 7)
-        assert answer.error_code == NONE
+        if answer.error_code:
+            return int(answer.error_code)
         self.generation = answer.generation_id
         mine = SyncGroupRequestAssignment(member_id=self.member_id, assignment=b"all")
         request = SyncGroupRequest(assignments=[mine], protocol_type="consumer", protocol_name="range", **self._who)
-        assert self.wire.ask(request, 5).error_code == NONE
+        return int(self.wire.ask(request, 5).error_code)
 
     def _join_request(self) -> JoinGroupRequest:
         return JoinGroupRequest(
