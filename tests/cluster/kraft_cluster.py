@@ -92,10 +92,11 @@ class KRaftCluster(Judging):
         settings: Mapping[str, object] | None = None,
         disks: int = 1,
         release: str = "",
+        by_settings: bool = False,
     ) -> None:
         """`voters` are the sides of the controllers, instead of so many of Apache's. `disks` is how many log
         directories a broker has; `settings` are for all nodes. `release` is whose features the cluster begins with; the
-        newest ones otherwise."""
+        newest ones otherwise. `by_settings`: the settings name the voters (controller.quorum.voters), not the log."""
         self.jars = jars
         voters = dict.fromkeys(range(1, controllers + 1), KAFKA) if voters is None else voters
         self.sides = {**voters, **sides}
@@ -109,7 +110,7 @@ class KRaftCluster(Judging):
         copies = min(len(sides), 2)
         self._settings = {
             **COMMON,
-            "controller.quorum.bootstrap.servers": self.bootstrap_controllers,
+            **self._where_controllers_are(by_settings=by_settings),
             "offsets.topic.replication.factor": copies,
             "transaction.state.log.replication.factor": copies,
             "transaction.state.log.min.isr": 1,
@@ -119,6 +120,7 @@ class KRaftCluster(Judging):
             **(settings or {}),
         }
         self.extra: dict[int, Mapping[str, object]] = {}  # settings of single nodes
+        self._by_settings = by_settings
         self._disks = disks
         self._release = ["--release-version", release] if release else []
         for node in self.nodes.values():
@@ -131,6 +133,12 @@ class KRaftCluster(Judging):
     @property
     def bootstrap_controllers(self) -> str:
         return ",".join(each.address for each in self.controllers.values())
+
+    def _where_controllers_are(self, *, by_settings: bool) -> dict[str, str]:
+        if not by_settings:
+            return {"controller.quorum.bootstrap.servers": self.bootstrap_controllers}
+        voters = ",".join(f"{node.number}@{node.address}" for node in self.controllers.values())
+        return {"controller.quorum.voters": voters}
 
     def place(self, number: int) -> Node:
         return self.nodes[number]
@@ -159,6 +167,8 @@ class KRaftCluster(Judging):
             for each, directory in zip(self.controllers.values(), VOTER_DIRECTORIES, strict=False)
         )
         how = ["--initial-controllers", voters] if node.role == "controller" else ["--no-initial-controllers"]
+        if self._by_settings:
+            how = []
         assert storage(["format", "-t", CLUSTER_ID, "-c", str(node.properties), *how, *self._release]) == 0
 
     def _configure(self, node: Node) -> None:

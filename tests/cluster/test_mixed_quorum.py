@@ -27,6 +27,7 @@ import ottla
 from ottla.cli.lab_cluster import free_ports
 from ottla.errors import OttlaError
 from ottla.testing.promises import NumberedLoad, read_numbers
+from ottla.values import ZERO_UUID, uuid_to_text
 
 PARTITIONS: Final = 4
 CHANGES: Final = 100
@@ -161,3 +162,57 @@ def test_every_admin_tool_of_apache_works_with_our_controller(tmp_path: Path) ->
         assert tools.tool("TopicCommand", "--describe", "--topic", "t1").count("Leader: ") == 4
         said = cluster.tool("ClusterTool", "list-endpoints", *at_controller)
         assert cluster.controllers[1].address.rpartition(":")[2] in said, said
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("voters", QUORUMS.values(), ids=QUORUMS.keys())
+def test_voters_of_settings_become_voters_of_the_log(tmp_path: Path, voters: Mapping[int, str]) -> None:
+    """By Apache's tools, through our broker; then the voters change, as they do in any dynamic quorum."""
+    cluster = KRaftCluster(tmp_path, {OURS: OTTLA}, voters=voters, jars=jars_or_skip("4.3"), by_settings=True)
+    with cluster:
+        at_broker = ("--bootstrap-server", cluster.brokers[OURS].address)
+        upgrade = (*at_broker, "upgrade", "--feature", "kraft.version=1")
+        with ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+
+            def level() -> int:
+                found = admin.describe_features(timeout=HANG_S).finalized.get("kraft.version")
+                return 0 if found is None else found.max
+
+            def directories() -> dict[int, bytes]:
+                found = admin.describe_metadata_quorum(timeout=HANG_S).voters
+                return {voter.node_id: voter.directory_id for voter in found}
+
+            assert (level(), set(directories())) == (0, set(voters))
+            eventually(lambda: "can be upgraded" in said_by(cluster, *upgrade, "--dry-run"), "not all have told")
+            assert level() == 0, "it was only asked"
+            assert "was upgraded to 1" in cluster.tool("FeatureCommand", *upgrade)
+            eventually(lambda: level() == 1, "the level is not known")
+            assert "can't" not in said_by(cluster, *upgrade).lower(), "what holds is confirmed"
+            with pytest.raises(AssertionError):
+                cluster.tool("FeatureCommand", *at_broker, "downgrade", "--feature", "kraft.version=0")
+            before = directories()
+            assert ZERO_UUID not in before.values()
+            leader, _ = leader_and_epoch(cluster)
+            other = next(number for number in voters if number != leader)
+            change = ("MetadataQuorumCommand", "--bootstrap-controller", cluster.bootstrap_controllers)
+            gone = ("-i", str(other), "-d", uuid_to_text(before[other]))
+            cluster.tool(*change, "remove-controller", *gone)
+            eventually(lambda: set(directories()) == {*voters} - {other}, "it votes on")
+            node = cluster.controllers[other]
+            cluster.tool(*change, "--command-config", str(node.properties), "add-controller")
+            eventually(lambda: directories() == before, "it does not vote again")
+        cluster.create_topic("t1", 2, 1)
+        eventually(lambda: have_the_same_log(cluster), "the logs of the voters differ")
+        for number in voters:
+            cluster.signal(number, signal.SIGKILL)
+        for number in voters:
+            cluster.begin(number)
+        wait_for_leader(cluster, lambda leader, epoch: leader > 0)
+        cluster.create_topic("t2", 2, 1)
+
+
+def said_by(cluster: KRaftCluster, *words: str) -> str:
+    try:
+        return cluster.tool("FeatureCommand", *words)
+    except AssertionError as failure:
+        return str(failure)

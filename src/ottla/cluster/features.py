@@ -5,19 +5,20 @@
 2. UpdateFeatures changes all features it names or none. A level must be understood by every broker; it is lowered only
    when the request says that this is meant.
 3. metadata.version goes up and down only where no stored form changed, as in Kafka.
-4. kraft.version is the level of a quorum of controllers. Where there is one, the metadata log tells it, and an update
-   can only confirm it; a cluster on ZooKeeper has none.
+4. kraft.version is the level of a quorum of controllers, which Raft writes and no record of the image says. Whether it
+   can be raised its leader knows, who hears it of the voters (raft/voter_changes.py); it is never lowered. A broker of
+   its own keeps what it was formatted with, and a cluster on ZooKeeper has none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Final
 
 from ottla.cluster.changes import Change, SetFeature
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import METADATA_VERSION, FeatureRange
+from ottla.cluster.model import METADATA_VERSION, Broker, ControllerNode, FeatureRange, level_range
 from ottla.cluster.plan import FINE, Plan, repeated
 from ottla.errors import BrokerError, InvalidRequest, InvalidUpdateVersion
 from ottla.protocol.messages.update_features import (
@@ -74,10 +75,22 @@ def supported_features(image: ClusterImage) -> tuple[FeatureRange, ...]:
     return FEATURES if image.kraft_version or image.controllers else SUPPORTED
 
 
+def raised_kraft_version(changes: Iterable[Change]) -> int | None:
+    """The level that a plan wants of the quorum, if it wants another one: who decides makes it true by Raft."""
+    return next(
+        (change.level for change in changes if isinstance(change, SetFeature) and change.name == KRAFT_VERSION), None
+    )
+
+
 def update_features(
-    image: ClusterImage, request: UpdateFeaturesRequest, *, version: int
+    image: ClusterImage,
+    request: UpdateFeaturesRequest,
+    *,
+    version: int,
+    check_quorum: Callable[[int], None] | None = None,
 ) -> Plan[UpdatableFeatureResult]:
-    """Raise or lower levels; a problem of one feature is raised, because it refuses the whole request.
+    """Raise or lower levels; a problem of one feature is raised, because it refuses the whole request. `check_quorum`
+    raises what keeps the voters from another kraft.version; without it there is no quorum that could have one.
 
     The answers are for versions 0 and 1; from version 2 on there is only one result for all.
     """
@@ -87,8 +100,14 @@ def update_features(
     proposed = {**finalized_features(image), **{update.feature: update.max_version_level for update in updates}}
     for update in updates:
         _check_update(image, update, _upgrade_type(update, version), proposed)
+        if update.feature == KRAFT_VERSION and update.max_version_level != image.kraft_version:
+            if check_quorum is None:
+                raise _invalid(update, f"this broker was formatted with {image.kraft_version}, and keeps it")
+            check_quorum(update.max_version_level)
     changes = tuple(
-        SetFeature(update.feature, update.max_version_level) for update in updates if update.feature != KRAFT_VERSION
+        SetFeature(update.feature, update.max_version_level)
+        for update in updates
+        if update.feature != KRAFT_VERSION or update.max_version_level != image.kraft_version
     )
     answers = [UpdatableFeatureResult(feature=update.feature, **FINE) for update in updates]
     plan: Plan[UpdatableFeatureResult] = Plan(changes, answers)
@@ -111,8 +130,6 @@ def _check_update(
         raise _invalid(update, "a feature version cannot be less than 0")
     if update.feature == KRAFT_VERSION and supported_features(image) != FEATURES:
         raise _invalid(update, "this cluster has no controller quorum whose version it could be; leave it out")
-    if update.feature == KRAFT_VERSION and level != present:
-        raise _invalid(update, f"the quorum of this cluster was formatted with {present}, and keeps it")
     _check_supported(image, update)
     if level < present and upgrade_type == UpgradeType.UPGRADE:
         raise _invalid(update, "it can only be lowered with the upgrade type safe or unsafe downgrade")
@@ -128,12 +145,16 @@ def _check_update(
 
 
 def _check_supported(image: ClusterImage, update: FeatureUpdateKey) -> None:
-    for broker in image.brokers.values():
-        known = broker.level_range(update.feature)
+    nodes: list[tuple[str, Broker | ControllerNode]] = [
+        *((f"broker {broker.id}", broker) for broker in image.brokers.values()),
+        *((f"controller {controller.id}", controller) for controller in image.controllers.values()),
+    ]
+    for name, node in nodes:
+        known = level_range(node.features, update.feature)
         if not known.max_level:
-            raise _invalid(update, f"broker {broker.id} does not support this feature")
+            raise _invalid(update, f"{name} does not support this feature")
         if not (known.min_level <= update.max_version_level <= known.max_level):
-            raise _invalid(update, f"broker {broker.id} only supports versions {known.min_level}-{known.max_level}")
+            raise _invalid(update, f"{name} only supports versions {known.min_level}-{known.max_level}")
 
 
 def _invalid(update: FeatureUpdateKey, why: str) -> BrokerError:

@@ -8,7 +8,7 @@
    the epoch of the finalized features, which clients want to grow.
 4. Access rules have ids where the truth is a metadata log, which removes them by id; elsewhere `acl_ids` is empty.
 5. Where the truth is a metadata log, `kraft_version` is the level of its quorum, which control records say and no
-   change: 1 where the log tells the voters, 0 where settings do.
+   change of the image: 1 where the log tells the voters, 0 where settings do.
 6. Look-ups are by name and by id and cost one dictionary access. The image is also the `ClusterView` of the
    coordinators: topic_id, topic_name, partition_count, topics.
 """

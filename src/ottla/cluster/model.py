@@ -11,6 +11,7 @@ epochs (zkVersion of the state node), adding and removing replicas, recovering l
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final, TypeAlias
 
@@ -50,6 +51,11 @@ class FeatureRange(NamedTuple):
     max_level: int
 
 
+def level_range(features: Iterable[FeatureRange], name: str) -> FeatureRange:
+    """What a node that understands those understands of one; nothing above level 0 when it never heard of it."""
+    return next((feature for feature in features if feature.name == name), FeatureRange(name, 0, 0))
+
+
 @dataclass(frozen=True, slots=True)
 class Broker:
     """A broker that registered. Fenced: known, but not to be used. `lost_memory`: it may have less than what it had
@@ -75,10 +81,6 @@ class Broker:
 
     def endpoint(self, listener: str) -> Endpoint | None:
         return next((each for each in self.endpoints if each.listener == listener), None)
-
-    def level_range(self, feature: str) -> FeatureRange:
-        """What it understands of a feature; nothing above level 0 when it never heard of it."""
-        return next((each for each in self.features if each.name == feature), FeatureRange(feature, 0, 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.cluster.changes import RegisterBroker, SetFeature, apply_all
-from ottla.cluster.features import SUPPORTED, finalized_features, first_features, update_features
+from ottla.cluster.changes import Change, RegisterBroker, RegisterController, SetFeature, apply_all
+from ottla.cluster.features import (
+    FEATURES,
+    SUPPORTED,
+    finalized_features,
+    first_features,
+    raised_kraft_version,
+    update_features,
+)
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.model import Broker
+from ottla.cluster.model import Broker, ControllerNode
 from ottla.errors import InvalidRequest, InvalidUpdateVersion
+from ottla.light_dataclasses import replace
 from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
@@ -96,3 +104,48 @@ def test_version_0_says_downgrade_in_its_own_way(image: ClusterImage) -> None:
     wanted = FeatureUpdateKey(feature="group.version", max_version_level=0, allow_downgrade=True)
     assert update_features(image, request(wanted), version=0).changes == (SetFeature("group.version", 0),)
     assert apply_all(image, [SetFeature("group.version", 0)]).feature("group.version") == 0
+
+
+# --- the quorum of controllers ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def under_controllers(image: ClusterImage) -> ClusterImage:
+    """A quorum whose voters are named by settings."""
+    broker, controller = Broker(1, (), features=FEATURES), ControllerNode(2, b"", (), FEATURES)
+    return apply_all(image, [RegisterBroker(broker), RegisterController(controller)])
+
+
+def test_the_level_of_the_quorum_is_for_who_leads_it(under_controllers: ClusterImage) -> None:
+    asked: list[int] = []
+    wanted = request(update("kraft.version", 1), update("group.version", 0, SAFE))
+    plan = update_features(under_controllers, wanted, version=2, check_quorum=asked.append)
+    assert (asked, raised_kraft_version(plan.changes)) == ([1], 1)
+    with pytest.raises(InvalidUpdateVersion, match="formatted with 0, and keeps it"):
+        update_features(under_controllers, wanted, version=2)
+
+
+def test_a_level_that_the_quorum_has_is_confirmed(under_controllers: ClusterImage) -> None:
+    at_1 = replace(under_controllers, kraft_version=1)
+    assert update_features(at_1, request(update("kraft.version", 1)), version=2).changes == ()
+
+
+def test_who_only_wants_to_know_hears_of_voters_that_do_not_know_the_level(under_controllers: ClusterImage) -> None:
+    def refuse(level: int) -> None:
+        raise InvalidUpdateVersion(f"voter 3 does not know {level}")
+
+    wanted = request(update("kraft.version", 1), validate_only=True)
+    with pytest.raises(InvalidUpdateVersion, match="voter 3"):
+        update_features(under_controllers, wanted, version=2, check_quorum=refuse)
+    assert update_features(under_controllers, wanted, version=2, check_quorum=lambda level: None).changes == ()
+
+
+@pytest.mark.parametrize("node", [RegisterBroker(Broker(1, ())), RegisterController(ControllerNode(1, b"", ()))])
+def test_every_registered_node_must_know_the_level(under_controllers: ClusterImage, node: Change) -> None:
+    image = apply_all(under_controllers, [node])
+    with pytest.raises(InvalidUpdateVersion, match="1 does not support this feature"):
+        update_features(image, request(update("kraft.version", 1)), version=2, check_quorum=lambda level: None)
+
+
+def test_the_level_of_the_quorum_is_no_record_of_the_image(under_controllers: ClusterImage) -> None:
+    assert finalized_features(replace(under_controllers, kraft_version=1))["kraft.version"] == 1

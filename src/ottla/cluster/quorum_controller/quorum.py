@@ -20,5 +20,9 @@ class MetadataQuorum(Protocol):
         """Append encoded records, each inner sequence as one batch; where the log ends then. NotController when this
         node does not lead any more; nothing is appended when it raises."""
 
+    def raise_kraft_version(self, level: int) -> int:
+        """Append the level of the quorum, and who votes; where the log ends then. InvalidUpdateVersion where the voters
+        cannot work at it, NotController when this node does not lead any more."""
+
     async def committed(self, end_offset: int) -> None:
         """Return when everything before the offset is committed; NotController when the leadership ended before."""

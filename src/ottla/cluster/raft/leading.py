@@ -11,7 +11,6 @@ Plain state: no log, no clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from ottla.cluster.raft.voters import VoterKey, VoterSet
@@ -68,10 +67,12 @@ class Leadership:
     def voters_are(self, voters: VoterSet) -> None:
         """Who votes has changed: those who do not any more are observers, and the other way round."""
         known = {**self.observers, **self.voters}
-        keys = list(voters)
-        self.voters = {key: found for key in keys if (found := _progress(known, key)) is not None}
-        votes = set(self.voters)
-        self.observers = {key: progress for key, progress in known.items() if key not in votes and key not in voters}
+        for voter in voters:
+            by_settings = VoterKey(voter.id)  # so it was known while no log told its directory
+            if voter not in known and by_settings in self.voters:
+                known[voter] = known.pop(by_settings)
+        self.voters = {voter: known[voter] for voter in voters if voter in known}
+        self.observers = {key: progress for key, progress in known.items() if key not in voters}
 
     def fetched(self, replica: VoterKey, voters: VoterSet, offset: int, leader_end: int, now_ms: int) -> None:
         """A replica has everything before an offset."""
@@ -149,13 +150,3 @@ class Leadership:
     def most_caught_up(self, voters: VoterSet) -> list[VoterKey]:
         """The other voters, who has most first."""
         return sorted(self.others(voters), key=lambda voter: (-self._end_offset(voter, -1), voter.id))
-
-
-def _progress(known: dict[VoterKey, Progress], voter: VoterKey) -> Progress | None:
-    if voter.directory_id != ZERO_UUID:
-        return known.get(voter)
-    return _furthest(progress for key, progress in known.items() if key.id == voter.id)
-
-
-def _furthest(found: Iterable[Progress]) -> Progress | None:
-    return max(found, key=lambda progress: progress.end_offset, default=None)

@@ -23,8 +23,9 @@ No sockets, clock, threads or sleeps; the driver (broker/cluster/kraft/raft_loop
    know what is committed, `is_established` is false, and it decides nothing.
 4. The log is pulled (fetching.py). A leader that a majority has not asked for 1.5 * fetch_timeout_ms resigns
    (leading.py); so does one that stops, and says who should stand first.
-5. Who votes is said by the log (voters.py), one change at a time, and holds when it is appended (KIP-853). Who is not
-   in it votes all the same when asked, because the log may be behind; it never stands.
+5. Who votes is said by the log (voters.py), one change at a time, and holds when it is appended (KIP-853); before
+   kraft.version 1 by settings, and every voter tells each leader of itself (voter_changes.py). Who is not in it votes
+   all the same when asked, because the log may be behind; it never stands.
 6. A node that was the leader when it stopped does not lead on: it resigns from that epoch first.
 7. To one address at most one request is on its way, and after one that failed there is a pause.
 """
@@ -61,6 +62,7 @@ from ottla.protocol.messages import fetch, fetch_snapshot, vote
 from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from ottla.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from ottla.protocol.messages.update_raft_voter import UpdateRaftVoterResponse
 from ottla.protocol.metadata_log.control import ControlMessage, LeaderChangeMessage, Voter
 from ottla.storage.files import Files
 from ottla.values import ZERO_UUID, Address
@@ -141,6 +143,7 @@ class Raft:
         self._candidates: list[VoterKey] = []  # who should stand first, after this leader
         self._ended: set[int] = set()  # who knows that this epoch is over
         self._update_ms = now_ms + 3 * settings.fetch_timeout_ms
+        self._updated_epoch = 0  # whose leader knows where we are reached, where only settings name the voters
         self._has_voted = False  # in this life; who was taken out since does not come back by itself
         self.state = self._saved = read_quorum_state(files, log.directory) or QuorumState()
         self._begin(now_ms)
@@ -464,7 +467,7 @@ class Raft:
     def _about_this_voter(self) -> Request | None:
         """What the leader should know of us: where we are reached now, or that we want to vote (auto-join)."""
         if not self.kraft_version:
-            return None
+            return self.node.update_request(self.epoch) if self.votes and self._updated_epoch != self.epoch else None
         me, known = self.node.key, self.voters.find(self.node.key.id)
         if known is not None and known.voter_directory_id == me.directory_id:
             return None if known == self.node.as_voter() else self.node.update_request(self.epoch)
@@ -561,6 +564,8 @@ class Raft:
             self._vote_answered(sent, response, now_ms)
         elif isinstance(response, BeginQuorumEpochResponse | EndQuorumEpochResponse):
             self._epoch_answered(sent, response, now_ms)
+        elif isinstance(response, UpdateRaftVoterResponse):
+            self._updated_epoch = self._updated_epoch if response.error_code else sent.epoch
         elif isinstance(response, ApiVersionsResponse) and self.changes is not None:
             self.changes.versions_answered(sent.address, response, now_ms)
 

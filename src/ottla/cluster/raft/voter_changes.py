@@ -3,11 +3,15 @@
     add      ask the new voter which kraft.versions it knows ──► has it caught up? ──► append ──► commit ──► answer
     remove   append ──► commit ──► answer; a leader that took itself out resigns when that is committed
     update   append ──► answer at once: only where a voter is reached, or what it knows, has changed
+    upgrade  append kraft.version and the voters ──► commit: from there on the log tells who votes, and not settings
 
 1. One change at a time: the next waits until the one before is committed. Two majorities, of the voters before and
    after one change, always have a node in common; of those before and after two changes they need not.
 2. What can be refused at once is refused in Kafka's order. The rest is a VoterChange, which is decided later, also by
    the end of the leadership.
+3. While settings name the voters (kraft.version 0) there is nothing to append to: every voter tells each new leader
+   where it is reached, in which directory its log is and which levels it knows (UpdateRaftVoter), and the leader keeps
+   that. An upgrade writes it down, so it waits until all have told. There is no way back.
 """
 
 from __future__ import annotations
@@ -23,12 +27,15 @@ from ottla.errors import (
     DuplicateVoter,
     FencedLeaderEpoch,
     InvalidRequest,
+    InvalidUpdateVersion,
+    NotController,
     NotLeaderOrFollower,
     RequestTimedOut,
     UnknownLeaderEpoch,
     UnsupportedVersion,
     VoterNotFound,
 )
+from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
@@ -36,11 +43,12 @@ from ottla.protocol.messages.update_raft_voter import UpdateRaftVoterRequest
 from ottla.protocol.metadata_log.control import (
     ControlMessage,
     KRaftVersionFeature,
+    KRaftVersionRecord,
     VoterEndpoint,
     VoterNode,
     VotersRecord,
 )
-from ottla.values import Address
+from ottla.values import ZERO_UUID, Address
 
 KRAFT_VERSION: Final = "kraft.version"
 CAUGHT_UP_WITHIN_MS: Final = 3_600_000
@@ -91,6 +99,42 @@ class VoterChange:
             self.error_code, self.message = error_code, message
 
 
+class KnownVoters(NamedTuple):
+    """The level of a quorum, and what its leader knows of the voters. A value: any thread may look at it."""
+
+    kraft_version: int
+    voters: VoterSet
+
+    def check_upgrade(self, level: int) -> None:
+        """InvalidUpdateVersion where the quorum cannot work at that level."""
+        what = f"invalid update of {KRAFT_VERSION} from {self.kraft_version} to {level}"
+        if level < self.kraft_version:
+            raise InvalidUpdateVersion(f"{what}: it is never lowered, because who votes is told by the log alone now")
+        if level == self.kraft_version:
+            return
+        silent = [key.id for key in self.voters if key.directory_id == ZERO_UUID]
+        if silent:
+            raise InvalidUpdateVersion(
+                f"{what}: {_named(silent)} not told the leader yet in which directory the log is (UpdateRaftVoter). "
+                "Voters that run do so some seconds after an election, those of Apache Kafka from 4.1 on; start or "
+                "update them, and try again"
+            )
+        older = [node.voter_id for node in self.voters.nodes if not _knows(node, level)]
+        if older:
+            raise InvalidUpdateVersion(f"{what}: {_named(older)} no software that knows this level; update it first")
+
+
+def _knows(voter: VoterNode, level: int) -> bool:
+    levels = voter.k_raft_version_feature
+    return levels.min_supported_version <= level <= levels.max_supported_version
+
+
+def _named(voter_ids: Sequence[int]) -> str:
+    """The subject of a sentence about what they have."""
+    names = ", ".join(map(str, sorted(voter_ids)))
+    return f"voter {names} has" if len(voter_ids) == 1 else f"voters {names} have"
+
+
 class Adding:
     """A voter that is being added, before it is in the log."""
 
@@ -104,13 +148,14 @@ class VoterChanges:
 
     def __init__(self, raft: LeadingNode) -> None:
         self._raft = raft
+        self._updates = {raft.node.key.id: raft.node.as_voter()}  # by the voters themselves, where settings name them
         self._adding: Adding | None = None
         self._uncommitted: tuple[int, VoterChange] | None = None
 
     # --- what is asked ------------------------------------------------------------------------------------------------
 
     def add(self, request: AddRaftVoterRequest, now_ms: int) -> VoterChange:
-        if (refused := self._refused_now()) is not None:
+        if (refused := self._refused_by_version() or self._refused_now()) is not None:
             return refused
         if self._raft.voters.find(request.voter_id) is not None:
             return VoterChange(DuplicateVoter.code, f"node {request.voter_id} is a voter already")
@@ -124,7 +169,7 @@ class VoterChanges:
         return change
 
     def remove(self, request: RemoveRaftVoterRequest, now_ms: int) -> VoterChange:
-        if (refused := self._refused_now()) is not None:
+        if (refused := self._refused_by_version() or self._refused_now()) is not None:
             return refused
         key, voters = VoterKey(request.voter_id, request.voter_directory_id), self._raft.voters
         if key not in voters:
@@ -151,9 +196,39 @@ class VoterChanges:
         ):
             return InvalidRequest.code
         voter = _voter(key, request.listeners, (levels.min_supported_version, levels.max_supported_version))
-        if raft.voters.find(key.id) != voter:
+        if not raft.kraft_version:
+            self._updates[key.id] = voter
+        elif raft.voters.find(key.id) != voter:
             self._append(raft.voters.with_voter(voter), VoterChange(), now_ms)
         return 0
+
+    # --- the level of the quorum --------------------------------------------------------------------------------------
+
+    def known_voters(self) -> KnownVoters:
+        """What an upgrade of kraft.version is decided by."""
+        voters = self._raft.voters
+        if self._raft.kraft_version:
+            return KnownVoters(self._raft.kraft_version, voters)
+        return KnownVoters(0, VoterSet([self._updates.get(node.voter_id, node) for node in voters.nodes]))
+
+    def upgrade(self, level: int, now_ms: int) -> int:
+        """Append the level, and who votes; where the log ends then."""
+        known = self.known_voters()
+        known.check_upgrade(level)
+        if self._raft.leadership is None or not self._raft.leadership.is_established:
+            raise NotController("this node does not lead the quorum")
+        voters = VotersRecord(voters=list(known.voters.nodes))
+        return self._raft.append_controls([KRaftVersionRecord(k_raft_version=level), voters], now_ms)
+
+    def _refused_by_version(self) -> VoterChange | None:
+        raft = self._raft
+        if raft.leadership is None or not raft.leadership.is_established or raft.kraft_version:
+            return None
+        return VoterChange(
+            UnsupportedVersion.code,
+            "kraft.version is 0: the voters are those of controller.quorum.voters. Raise it first: "
+            "kafka-features upgrade --feature kraft.version=1",
+        )
 
     def _refused_now(self) -> VoterChange | None:
         raft = self._raft
@@ -161,10 +236,6 @@ class VoterChanges:
             return VoterChange(NotLeaderOrFollower.code)
         if raft.leadership.high_watermark is None:
             return VoterChange(RequestTimedOut.code, "the leader does not know yet what is committed; try again")
-        if not raft.kraft_version:
-            return VoterChange(
-                UnsupportedVersion.code, "kraft.version is 0: the voters are those of controller.quorum.voters"
-            )
         if self._adding is not None or raft.voter_history.newest_offset > raft.leadership.high_watermark:
             return VoterChange(RequestTimedOut.code, "another change of the voters is not committed yet; try again")
         return None

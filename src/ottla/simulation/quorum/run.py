@@ -3,11 +3,12 @@
     print(play(seed=7).counts)
 
 For a while everything happens: power cuts, stops, pauses, lost disks, nodes and directions of the network that are cut
-off, slow disks, answers that are lost, leaders that resign, snapshots, voters that are added and removed. Then all is
-healed, and within HEALED_MS there must be one leader whom all follow, with everything that was ever promised.
+off, slow disks, answers that are lost, leaders that resign, snapshots, voters that are added and removed, and, where
+settings name the voters, the upgrade after which the log does. Then all is healed, and within HEALED_MS there must be
+one leader whom all follow, with everything that was ever promised.
 
 A lost disk is one voter less for good: a schedule never takes so many that what was committed could be gone, and never
-one of voters by settings, whose directory nobody knows.
+one while settings name the voters, whose directories nobody knows then.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ottla.cluster.raft.format import write_first_voters
 from ottla.cluster.raft.node import RaftSettings, Response, Sent
 from ottla.cluster.raft.snapshots import Voters
 from ottla.cluster.raft.voters import VoterSet, voters_by_settings
-from ottla.errors import OttlaError
+from ottla.errors import InvalidUpdateVersion, OttlaError
 from ottla.light_tuples import NamedTuple
 from ottla.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from ottla.protocol.metadata_log import encode_record
@@ -58,14 +59,14 @@ class Schedule:
         self._cut: set[tuple[int, int]] = set()  # from whom to whom nothing arrives
         self._loss = self.random.choice((0.0, 0.0, 0.02, 0.1))
         self._value = 0
-        self.is_dynamic = self.random.random() < 0.75
+        self.begins_dynamic = self.random.random() < 0.75
         voters = self.random.randint(1, 5)
-        self._make_nodes(voters, self.random.randint(0, 2), self.random.randint(0, 2) if self.is_dynamic else 0)
+        self._make_nodes(voters, self.random.randint(0, 2), self.random.randint(0, 2))
 
     def _make_nodes(self, voters: int, observers: int, spares: int) -> None:
         """`spares` are controllers that do not vote yet."""
         static = VoterSet()
-        if not self.is_dynamic:
+        if not self.begins_dynamic:
             static = voters_by_settings([(number, address_of(number)) for number in range(1, voters + 1)], LISTENER)
         self.nodes = {
             number: Node(
@@ -81,7 +82,7 @@ class Schedule:
             )
             for number in range(1, voters + spares + observers + 1)
         }
-        if self.is_dynamic:
+        if self.begins_dynamic:
             first = Voters(1, VotersRecord(voters=[self.nodes[number].as_voter() for number in range(1, voters + 1)]))
             for number in range(1, voters + 1):
                 write_first_voters(self.nodes[number].files, DATA, first, lambda: 0)
@@ -160,6 +161,11 @@ class Schedule:
         return [node for node in self.nodes.values() if node.is_running]
 
     @property
+    def is_dynamic(self) -> bool:
+        """Whether every log tells who votes."""
+        return all(node.is_running and node.raft.kraft_version for node in self.nodes.values())
+
+    @property
     def leaders(self) -> list[Node]:
         return [node for node in self.running if node.raft.leads]
 
@@ -195,7 +201,7 @@ class Schedule:
     def _trouble(self) -> None:
         if self._now >= self._trouble_ms:
             return
-        kinds = (
+        kinds: list[tuple[Callable[[], None], int]] = [
             (self._power_cut, 4),
             (self._stop, 2),
             (self._pause, 3),
@@ -207,7 +213,9 @@ class Schedule:
             (self._snapshot, 5),
             (self._lose_disk, 1),
             (self._remove_voter, 2),
-        )
+        ]
+        if not self.begins_dynamic:
+            kinds.append((self._upgrade, 6))
         kind = self.random.choices([kind for kind, _ in kinds], [weight for _, weight in kinds])[0]
         kind()
         self.counts[kind.__name__.strip("_").replace("_", " ")] += 1
@@ -302,6 +310,17 @@ class Schedule:
                 )
                 leader.raft.changes.remove(request, int(self._now))
                 leader.step()
+
+    def _upgrade(self) -> None:
+        for leader in self.leaders:
+            if leader.raft.is_established and leader.raft.changes is not None and not leader.raft.kraft_version:
+                try:
+                    leader.raft.changes.upgrade(1, int(self._now))
+                except InvalidUpdateVersion:
+                    self.counts["upgrades refused"] += 1  # not all of the voters have told what they know
+                else:
+                    self.counts["upgrades"] += 1
+                    leader.step()
 
     def _heal(self) -> None:
         self._cut.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -16,15 +17,16 @@ from ottla.cluster.raft.node import RaftNode, RaftSettings, Sent
 from ottla.cluster.raft.quorum_state import QuorumState, read_quorum_state, write_quorum_state
 from ottla.cluster.raft.raft import Raft, Role
 from ottla.cluster.raft.snapshots import SnapshotId, Voters, write_snapshot
-from ottla.cluster.raft.voters import VoterKey, VoterSet
+from ottla.cluster.raft.voters import VoterKey, VoterSet, voters_by_settings
 from ottla.cluster.raft.wire import vote_request
-from ottla.errors import InconsistentClusterId, InvalidRequest, NotController
+from ottla.errors import InconsistentClusterId, InvalidRequest, InvalidUpdateVersion, NotController, UnsupportedVersion
 from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
 from ottla.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from ottla.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from ottla.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from ottla.protocol.messages.vote import VoteRequest
 from ottla.protocol.metadata_log.control import LeaderChangeMessage, VotersRecord
 from ottla.testing.files import MemoryFiles
@@ -33,33 +35,44 @@ from ottla.values import Address
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
 DATA = Path("/data")
 LATER_MS = 10_000
+NOBODY = VoterSet()
 
 
 def directory_id(node_id: int) -> bytes:
     return bytes([node_id]) * 16
 
 
-def node_of(node_id: int, *, can_vote: bool = True) -> RaftNode:
-    endpoints = (("CONTROLLER", Address(f"node-{node_id}", 9093)),) if can_vote else ()
-    return RaftNode(Identity(CLUSTER, node_id, directory_id(node_id)), endpoints=endpoints)
+def address_of(node_id: int) -> Address:
+    return Address(f"node-{node_id}", 9093)
+
+
+def node_of(node_id: int, *, static: VoterSet = NOBODY, levels: tuple[int, int] = (0, 1)) -> RaftNode:
+    """`static` are the voters that settings name."""
+    identity, endpoints = Identity(CLUSTER, node_id, directory_id(node_id)), (("CONTROLLER", address_of(node_id)),)
+    return RaftNode(identity, endpoints=endpoints, voters=static, kraft_versions=levels)
 
 
 class Node:
     """A machine and its disk; time passes by hand, and messages are carried by `exchange`."""
 
-    def __init__(self, node_id: int, voters: list[int]) -> None:
+    def __init__(
+        self, node_id: int, voters: list[int], *, by_settings: bool = False, levels: tuple[int, int] = (0, 1)
+    ) -> None:
         self.id = node_id
+        static = voters_by_settings([(voter, address_of(voter)) for voter in voters], "CONTROLLER")
+        self.node = node_of(node_id, static=static if by_settings else NOBODY, levels=levels)
         self.now_ms = 1_000
         self.files = MemoryFiles(seed=node_id)
         self.files.make_directory(DATA)
         self.files.sync_directory(DATA.parent)
-        first = Voters(1, VotersRecord(voters=[node_of(voter).as_voter() for voter in voters]))
-        write_first_voters(self.files, DATA, first, lambda: 0)
+        if not by_settings:
+            first = Voters(1, VotersRecord(voters=[node_of(voter).as_voter() for voter in voters]))
+            write_first_voters(self.files, DATA, first, lambda: 0)
         self.start()
 
     def start(self) -> None:
         log = MetadataLog.open(self.files, DATA, now_ms=0, limits=LogLimits())
-        self.raft = Raft(self.files, log, node_of(self.id), RaftSettings(), Random(self.id), self.now_ms)
+        self.raft = Raft(self.files, log, self.node, RaftSettings(), Random(self.id), self.now_ms)
 
     def keep(self) -> None:
         raft = self.raft
@@ -94,13 +107,26 @@ class Node:
             case ApiVersionsRequest():
                 level = SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)
                 return ApiVersionsResponse(error_code=0, api_keys=[], supported_features=[level])
+            case UpdateRaftVoterRequest():
+                assert raft.changes is not None
+                return UpdateRaftVoterResponse(error_code=raft.changes.update(request, self.now_ms))
         raise AssertionError(request)
 
 
 class Quorum:
-    def __init__(self, voters: int, *, others: int = 0) -> None:
+    def __init__(
+        self,
+        voters: int,
+        *,
+        others: int = 0,
+        by_settings: bool = False,
+        levels: dict[int, tuple[int, int]] | None = None,
+    ) -> None:
         ids = list(range(1, voters + 1))
-        self.nodes = {number: Node(number, ids) for number in range(1, voters + others + 1)}
+        self.nodes = {
+            number: Node(number, ids, by_settings=by_settings, levels=(levels or {}).get(number, (0, 1)))
+            for number in range(1, voters + others + 1)
+        }
 
     def __getitem__(self, node_id: int) -> Node:
         return self.nodes[node_id]
@@ -513,3 +539,130 @@ def test_whose_vote_was_taken_does_not_take_it_back_where_voters_are_counted(vot
     quorum.exchange()
     assert quorum[3].raft.voters.ids == [1, 2]
     assert asks_to_vote(quorum[3]) is asks
+
+
+# --- kraft.version ---------------------------------------------------------------------------------------------------
+
+
+def told(quorum: Quorum) -> None:
+    """Time passes until every voter has told the leader about itself."""
+    quorum.exchange(rounds=300)
+
+
+def by_settings(voters: int = 3, **given: Any) -> tuple[Quorum, Raft]:
+    quorum = Quorum(voters, by_settings=True, **given)
+    leader = quorum.elect(1)
+    told(quorum)
+    return quorum, leader
+
+
+def upgrade(quorum: Quorum, leader: Raft) -> int:
+    assert leader.changes is not None
+    end = leader.changes.upgrade(1, quorum[leader.node.key.id].now_ms)
+    quorum.exchange()
+    return end
+
+
+def test_voters_of_settings_become_voters_of_the_log() -> None:
+    quorum, leader = by_settings()
+    assert (leader.kraft_version, list(leader.voters)) == (0, [VoterKey(number) for number in (1, 2, 3)])
+    end = upgrade(quorum, leader)
+    assert leader.leads
+    assert leader.log.high_watermark >= end
+    for node in quorum.nodes.values():
+        assert node.raft.kraft_version == 1
+        assert list(node.raft.voters) == [VoterKey(number, directory_id(number)) for number in (1, 2, 3)]
+        assert node.raft.voters.address(node.id, "CONTROLLER") == address_of(node.id)
+        assert node.raft.votes
+
+
+def test_after_the_upgrade_voters_come_and_go() -> None:
+    quorum, leader = by_settings(others=1)
+    assert added(quorum, leader, 4).error_code == UnsupportedVersion.code
+    upgrade(quorum, leader)
+    assert added(quorum, leader, 4).error_code == 0
+    assert leader.voters.ids == quorum[4].raft.voters.ids == [1, 2, 3, 4]
+    request = RemoveRaftVoterRequest(cluster_id=CLUSTER, voter_id=3, voter_directory_id=directory_id(3))
+    assert leader.changes is not None
+    change = leader.changes.remove(request, quorum[1].now_ms)
+    quorum.exchange()
+    assert (change.error_code, leader.voters.ids) == (0, [1, 2, 4])
+
+
+def test_who_followed_before_the_upgrade_is_not_forgotten_by_it() -> None:
+    """Else the leader would resign, because it had led for long and heard of nobody since."""
+    quorum, leader = by_settings()
+    assert leader.leadership is not None
+    assert leader.changes is not None
+    now_ms = quorum[1].now_ms
+    before = {key.id: progress.end_offset for key, progress in leader.leadership.voters.items()}
+    leader.changes.upgrade(1, now_ms)
+    assert {key.id: progress.end_offset for key, progress in leader.leadership.voters.items()} == before
+    assert all(key.directory_id == directory_id(key.id) for key in leader.leadership.voters)
+    assert not leader.leadership.observers
+    leader.tick(now_ms)
+    assert leader.leads
+
+
+def test_the_level_is_not_raised_before_all_voters_have_told_where_they_are() -> None:
+    quorum = Quorum(3, by_settings=True)
+    leader = quorum.elect(1)
+    assert leader.changes is not None
+    with pytest.raises(InvalidUpdateVersion, match="voters 2, 3 have not told"):
+        leader.changes.upgrade(1, quorum[1].now_ms)
+    quorum.exchange(rounds=300, without=(3,))
+    with pytest.raises(InvalidUpdateVersion, match="voter 3 has not told"):
+        leader.changes.upgrade(1, quorum[1].now_ms)
+    told(quorum)
+    upgrade(quorum, leader)
+    assert leader.kraft_version == 1
+
+
+def test_the_level_is_not_raised_while_a_voter_does_not_know_it() -> None:
+    quorum, leader = by_settings(levels={2: (0, 0)})
+    assert leader.changes is not None
+    with pytest.raises(InvalidUpdateVersion, match="voter 2 has no software that knows this level"):
+        leader.changes.upgrade(1, quorum[1].now_ms)
+    assert leader.kraft_version == 0
+
+
+def test_the_level_is_never_lowered() -> None:
+    leader = Quorum(1).elect(1)
+    assert leader.changes is not None
+    with pytest.raises(InvalidUpdateVersion, match="from 1 to 0: it is never lowered"):
+        leader.changes.known_voters().check_upgrade(0)
+    leader.changes.known_voters().check_upgrade(1)
+
+
+def test_a_new_leader_hears_again_of_the_voters_that_settings_name() -> None:
+    quorum, leader = by_settings()
+    leader.resign(quorum[1].now_ms)
+    quorum.exchange(20)
+    (second,) = (node.raft for node in quorum.nodes.values() if node.raft.leads)
+    assert second.changes is not None
+    with pytest.raises(InvalidUpdateVersion, match="not told"):
+        second.changes.known_voters().check_upgrade(1)
+    told(quorum)
+    second.changes.known_voters().check_upgrade(1)
+
+
+def test_an_upgrade_that_was_not_committed_is_undone_with_its_records() -> None:
+    quorum, leader = by_settings()
+    assert leader.changes is not None
+    leader.changes.upgrade(1, quorum[1].now_ms)
+    quorum[1].keep()
+    assert leader.kraft_version == 1
+    for number in (2, 3):  # in a life that has not heard of a leader they would vote for another one
+        quorum[number].now_ms = quorum[1].now_ms
+        quorum[number].start()
+    quorum.elect(2, without=(1,))
+    quorum.exchange(20)
+    assert [node.raft.kraft_version for node in quorum.nodes.values()] == [0, 0, 0]
+    assert list(leader.voters) == [VoterKey(number) for number in (1, 2, 3)]
+
+
+def test_the_only_voter_of_settings_is_told_of_by_itself() -> None:
+    quorum = Quorum(1, by_settings=True)
+    leader = quorum.elect(1)
+    upgrade(quorum, leader)
+    assert list(leader.voters) == [VoterKey(1, directory_id(1))]

@@ -30,7 +30,7 @@ from ottla.cluster.raft.log import LogState
 from ottla.cluster.raft.node import Response, Sent
 from ottla.cluster.raft.quorum_state import write_quorum_state
 from ottla.cluster.raft.raft import Raft
-from ottla.cluster.raft.voter_changes import VoterChange, VoterChanges
+from ottla.cluster.raft.voter_changes import KnownVoters, VoterChange, VoterChanges
 from ottla.errors import (
     ConnectionRefused,
     KafkaStorageError,
@@ -346,9 +346,22 @@ class RaftLoop:
 
     def append(self, batches: Sequence[Sequence[bytes]]) -> int:
         """Encoded records, each sequence a batch; where the log ends then."""
+        return self._append(lambda: self.raft.append(batches, self.now_ms()))
+
+    def raise_kraft_version(self, level: int) -> int:
+        """The level of the quorum, and who votes; where the log ends then."""
+        return self._append(lambda: self._changes().upgrade(level, self.now_ms()))
+
+    def known_voters(self) -> KnownVoters:
+        """What is decided by whether the quorum can work at a higher level."""
+        if self.raft.changes is None:
+            raise NotController(f"node {self.raft.node.key.id} does not lead the metadata log")
+        return self.raft.changes.known_voters()
+
+    def _append(self, append: Callable[[], int]) -> int:
         before = self.raft.log.end_offset
         try:
-            end_offset = self.raft.append(batches, self.now_ms())
+            end_offset = append()
         except KafkaStorageError as error:
             if self.raft.log.end_offset > before:
                 # Half a transaction is in the log: the next leader aborts it, whoever that is.
@@ -381,6 +394,11 @@ class LedLog:
         if self.is_over:
             raise NotController("this node does not lead the metadata log any more")
         return self._loop.append(batches)
+
+    def raise_kraft_version(self, level: int) -> int:
+        if self.is_over:
+            raise NotController("this node does not lead the metadata log any more")
+        return self._loop.raise_kraft_version(level)
 
     async def committed(self, end_offset: int) -> None:
         """NotController when this node does not lead any more; the next leader may have it or not."""

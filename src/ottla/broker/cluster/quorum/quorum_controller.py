@@ -33,6 +33,7 @@ from ottla.broker.observe.counts import ControllerCounts
 from ottla.clock import Clock
 from ottla.cluster.brokers import ProducerIds, allocate_producer_ids
 from ottla.cluster.changes import AlterConfig, Change, ChangePartition, RegisterController
+from ottla.cluster.features import raised_kraft_version
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.metadata_log.batch_plans import BatchPlan, plan_of, planned
 from ottla.cluster.metadata_log.writing import VersionedRecord
@@ -89,11 +90,13 @@ async def _assume_alive(endpoints: Sequence[Endpoint]) -> bool:
 
 
 class _Decision(NamedTuple):
-    """What is to be written, changes or records that no change says, and what is answered then."""
+    """What is to be written, changes or records that no change says, and what is answered then. Where the quorum needs
+    another level before, `kraft_version` is that, and nothing else is written yet."""
 
     changes: Sequence[Change]
     answer: object
     records: Sequence[VersionedRecord] = ()
+    kraft_version: int | None = None
 
 
 @dataclass(slots=True)
@@ -287,9 +290,7 @@ class QuorumController:
             while not term.queue:
                 term.has_work.clear()
                 await term.has_work.wait()
-            while not term.pipeline.has_room:
-                term.has_room.clear()
-                await term.has_room.wait()
+            await self._room(term)
             work = term.queue[0]
             began_ms = self._clock.monotonic_ms()
             self.counts.queued.record(began_ms - work.asked_ms)
@@ -303,6 +304,12 @@ class QuorumController:
                     ready.resolve()
             self.counts.events.record(self._clock.monotonic_ms() - began_ms)
 
+    async def _room(self, term: _Term) -> None:
+        """Return when another commit may be begun."""
+        while not term.pipeline.has_room:
+            term.has_room.clear()
+            await term.has_room.wait()
+
     async def _carry_out(self, term: _Term, work: _Work) -> tuple[_Answer, bool]:
         """Decide and append; the answer, and whether it waits for a commit of its own."""
         try:
@@ -311,6 +318,10 @@ class QuorumController:
                 decision, plan = await self._decided(work, image, next_offset)
                 if term is not self._term:
                     raise NotController
+                if decision.kraft_version is not None:
+                    self._raise_kraft_version(term, decision.kraft_version)
+                    await self._room(term)
+                    continue
                 if not plan.batches or term.quorum.next_offset == next_offset:
                     break
             answer = _Answer(work.reply, decision.answer)
@@ -328,10 +339,20 @@ class QuorumController:
         if work.appended is not None:
             work.appended(decision, plan)
         self._count_elections(image, plan)
-        term.appended += 1
-        term.commits.append(_Commit(end_offset, number, plan, []))
-        term.has_commits.set()
+        self._await_commit(term, _Commit(end_offset, number, plan, []))
         return answer, True
+
+    def _await_commit(self, term: _Term, commit: _Commit) -> None:
+        term.appended += 1
+        term.commits.append(commit)
+        term.has_commits.set()
+
+    def _raise_kraft_version(self, term: _Term, level: int) -> None:
+        """Raft writes it; what was decided with it is decided again behind it, on the image that has it."""
+        end_offset = term.quorum.raise_kraft_version(level)
+        image = replace(term.pipeline.newest, kraft_version=level, change_number=end_offset - 1)
+        number = term.pipeline.begin(image, _Answer(None))
+        self._await_commit(term, _Commit(end_offset, number, BatchPlan((), (), image), []))
 
     async def _decided(self, work: _Work, image: ClusterImage, next_offset: int) -> tuple[_Decision, BatchPlan]:
         if self._pool is None:
@@ -387,6 +408,8 @@ class QuorumController:
 
         def decide(image: ClusterImage, next_offset: int) -> _Decision:
             plan = make_plan(image)
+            if (level := raised_kraft_version(plan.changes)) is not None:
+                return _Decision((), plan, kraft_version=level)
             changes = admitted(image, plan.changes, self._rules(), default_min_insync=self._default_min_insync)
             return _Decision(changes, plan)
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.metadata_log.batches import MetadataBatch
 from ottla.cluster.metadata_log.loader import MetadataLoader
-from ottla.errors import NotController
+from ottla.errors import BrokerError, NotController
 from ottla.light_dataclasses import replace
 from ottla.protocol.metadata_log import decode_record
+from ottla.protocol.metadata_log.control import ControlMessage, KRaftVersionRecord, VotersRecord
 
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
 
@@ -25,7 +26,10 @@ class FakeQuorum:
         self.high_watermark = 0
         self.commits = True
         self.is_over = False
+        self.refusal: BrokerError | None = None
+        """Of another kraft.version."""
         self._waiting: list[asyncio.Event] = []
+        self._controls: dict[int, tuple[ControlMessage, ...]] = {}  # by the offsets of their batches
 
     def append(self, batches: Sequence[Sequence[bytes]]) -> int:
         if self.is_over:
@@ -41,6 +45,16 @@ class FakeQuorum:
         """Raft writes something of its own between two decisions."""
         self.batches.append((self.next_offset, ()))
         self.next_offset += 1
+
+    def raise_kraft_version(self, level: int) -> int:
+        if self.refusal is not None:
+            raise self.refusal
+        self._controls[self.next_offset] = KRaftVersionRecord(k_raft_version=level), VotersRecord(voters=[])
+        self.batches.append((self.next_offset, ()))
+        self.next_offset += 2
+        if self.commits:
+            self.commit()
+        return self.next_offset
 
     def commit(self) -> None:
         self.high_watermark = self.next_offset
@@ -70,8 +84,9 @@ class FakeQuorum:
             if offset >= self.high_watermark:
                 break
             records = tuple(decode_record(value)[0] for value in values)
-            last = offset + max(len(values), 1) - 1
-            loader.add(MetadataBatch(offset, last, self.epoch, 0, records, ()))
+            controls = self._controls.get(offset, ())
+            last = offset + max(len(values), len(controls), 1) - 1
+            loader.add(MetadataBatch(offset, last, self.epoch, 0, records, controls))
         return replace(loader.image, controller_id=1, controller_epoch=self.epoch)
 
     @property

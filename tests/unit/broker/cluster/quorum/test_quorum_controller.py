@@ -12,8 +12,9 @@ from tests.unit.broker.cluster.quorum.fake_quorum import CLUSTER, FakeQuorum
 
 from ottla.broker.cluster.quorum.quorum_controller import Periods, QuorumController
 from ottla.broker.requests.running import next_turn
-from ottla.cluster.changes import AlterConfig, Change, CreateTopic, RemoveTopic
-from ottla.cluster.features import SUPPORTED, first_features
+from ottla.cluster.changes import AlterConfig, Change, CreateTopic, RemoveTopic, SetFeature
+from ottla.cluster.features import FEATURES as FEATURE_RANGES
+from ottla.cluster.features import first_features, update_features
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.metadata_log import batch_plans
 from ottla.cluster.metadata_log.writing import VersionedRecord
@@ -22,6 +23,7 @@ from ottla.cluster.model import (
     ConfigResource,
     ControllerNode,
     Endpoint,
+    FeatureRange,
     Partition,
     ResourceType,
     Topic,
@@ -31,6 +33,7 @@ from ottla.cluster.plan import Plan
 from ottla.cluster.quorum_controller.rules import ControllerRules
 from ottla.errors import (
     DuplicateBrokerRegistration,
+    InvalidUpdateVersion,
     NotController,
     StaleBrokerEpoch,
     TopicAlreadyExists,
@@ -40,26 +43,27 @@ from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsReq
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest, BrokerState, PartitionData, TopicData
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from ottla.protocol.metadata_log.transactions import BeginTransactionRecord
 from ottla.testing.clock import ManualClock
 
 FEATURES = [
     Feature(name=each.name, min_supported_version=each.min_level, max_supported_version=each.max_level)
-    for each in SUPPORTED
+    for each in FEATURE_RANGES
 ]
 
 
 class Stage:
     """A controller, its quorum and its clock."""
 
-    def __init__(self, pool: Executor | None = None, **given: Any) -> None:
+    def __init__(self, pool: Executor | None = None, features: tuple[FeatureRange, ...] = (), **given: Any) -> None:
         self.clock = ManualClock()
         self.quorum = FakeQuorum()
         self.shown: list[tuple[ClusterImage, tuple[Change, ...]]] = []
         self.rules = ControllerRules(min_insync_replicas=lambda image, topic: 1)
         self.periods = Periods(balance_ms=None, unclean_ms=None, idle_ms=None)
         self.controller = QuorumController(
-            ControllerNode(1, b"incarnation of 1", ()),
+            ControllerNode(1, b"incarnation of 1", (), features),
             clock=self.clock,
             pool=pool,
             random_bytes=lambda count: b"r" * count,
@@ -549,3 +553,59 @@ def test_an_unclean_election_that_is_allowed_now_comes_at_once() -> None:
         assert stage.partition().leader == 8
 
     play(story)
+
+
+# --- kraft.version ---------------------------------------------------------------------------------------------------
+
+
+def features(*levels: tuple[str, int]) -> Callable[[ClusterImage], Plan[Any]]:
+    updates = [FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=1) for name, level in levels]
+    request = UpdateFeaturesRequest(feature_updates=updates)
+    return lambda image: update_features(image, request, version=2, check_quorum=lambda level: None)
+
+
+async def with_features(stage: Stage) -> None:
+    """A broker that knows all features, and one feature that is not at its highest level."""
+    stage.activate()
+    await stage.settle()
+    await stage.register(1)
+    await stage.controller.change(lambda image: Plan((SetFeature("group.version", 0),), []))
+
+
+def test_another_level_of_the_quorum_is_written_by_raft_and_what_is_asked_with_it_behind() -> None:
+    async def story(stage: Stage) -> None:
+        await with_features(stage)
+        await stage.controller.change(features(("kraft.version", 1), ("group.version", 1)))
+        assert stage.quorum.names[-2:] == [[], ["FeatureLevelRecord"]]
+        assert (stage.image.kraft_version, stage.image.feature("group.version")) == (1, 1)
+
+    play(story, features=FEATURE_RANGES)
+
+
+def test_the_level_of_the_quorum_is_answered_when_it_is_committed() -> None:
+    async def story(stage: Stage) -> None:
+        await with_features(stage)
+        stage.quorum.commits = False
+        first = asyncio.ensure_future(stage.controller.change(features(("kraft.version", 1))))
+        second = asyncio.ensure_future(stage.controller.change(features(("kraft.version", 1))))
+        await stage.settle()
+        assert not first.done()
+        assert not second.done(), "it saw what is not committed yet"
+        stage.quorum.commit()
+        await stage.settle()
+        assert (first.done(), second.done(), stage.image.kraft_version) == (True, True, 1)
+        assert sum(name == [] for name in stage.quorum.names) == 1
+
+    play(story, features=FEATURE_RANGES)
+
+
+def test_a_level_that_voters_do_not_know_changes_nothing_at_all() -> None:
+    async def story(stage: Stage) -> None:
+        await with_features(stage)
+        before = stage.quorum.next_offset
+        stage.quorum.refusal = InvalidUpdateVersion("voter 2 has not told")
+        with pytest.raises(InvalidUpdateVersion, match="voter 2"):
+            await stage.controller.change(features(("kraft.version", 1), ("group.version", 1)))
+        assert (stage.quorum.next_offset, stage.image.kraft_version) == (before, 0)
+
+    play(story, features=FEATURE_RANGES)
