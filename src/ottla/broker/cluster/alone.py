@@ -56,6 +56,7 @@ class AloneLink:
     decider = None
     epoch = -1
     passed_on: frozenset[int] = frozenset()
+    passed_on_versions = None
     addresses = None
 
     def __init__(self, broker: Broker, store: OwnStore, pool: Executor | None) -> None:

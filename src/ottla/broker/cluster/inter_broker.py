@@ -29,7 +29,7 @@ from ottla.clock import Clock
 from ottla.cluster.model import Endpoint
 from ottla.errors import AuthenticationFailed, BrokerNotAvailable, NotConnected
 from ottla.light_tuples import NamedTuple
-from ottla.net.connection import Exchange
+from ottla.net.connection import ApiVersionTable, Exchange
 from ottla.net.link import LinkSettings, Transport
 from ottla.net.node import NodeConnection
 from ottla.net.peer import Peer, PeerSettings, State
@@ -96,6 +96,11 @@ class InterBroker:
                 self.forget(broker_id)
             raise
         return answer
+
+    def versions(self, broker_id: int) -> ApiVersionTable | None:
+        """What a broker has said that it speaks; None where no connection to it has asked."""
+        known = self._connections.get(broker_id)
+        return None if known is None else known[1].peer.versions
 
     def start(self, broker_id: int, exchange: Exchange, *, timeout_ms: float) -> bool:
         """Send what hears of its own end, on a connection that has nothing to decide and speaks its version; False when

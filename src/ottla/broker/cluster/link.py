@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ottla.broker.cluster.controller_role import ControllerRole
     from ottla.broker.observe.counts import ControllerCounts
     from ottla.broker.replication.followers import Followers
+    from ottla.net.connection import ApiVersionTable
 
 
 class Decider(Protocol):
@@ -52,6 +53,10 @@ class ClusterLink(Protocol):
     """A controller of a metadata log, which serves what controllers serve."""
     passed_on: frozenset[int]
     """The keys of APIs whose requests are none of this broker's handlers': `forward` answers them, always."""
+
+    @property
+    def passed_on_versions(self) -> ApiVersionTable | None:
+        """What those speak that `passed_on` is passed on to; None where nothing is, or it is not known yet."""
 
     @property
     def decider(self) -> Decider | None:

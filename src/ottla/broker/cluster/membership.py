@@ -129,6 +129,7 @@ class ClusterMember:
     metadata_log = None
 
     passed_on: frozenset[int] = frozenset()
+    passed_on_versions = None
 
     def __init__(
         self,

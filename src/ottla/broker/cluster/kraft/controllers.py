@@ -21,6 +21,7 @@ from ottla.broker.requests.running import resolve
 from ottla.cluster.model import Endpoint
 from ottla.errors import BrokerNotAvailable
 from ottla.light_tuples import NamedTuple
+from ottla.net.connection import ApiVersionTable
 from ottla.protocol.schema import Message
 from ottla.values import Address
 
@@ -77,6 +78,8 @@ class Controllers:
     """The connections for one matter."""
 
     def __init__(self, connections: InterBroker, addressed: Addressed, active: ActiveController) -> None:
+        self.versions: ApiVersionTable | None = None
+        """What the active controller speaks, as the last one that answered has told."""
         self._connections = connections
         self._addressed = addressed
         self._active = active
@@ -95,7 +98,9 @@ class Controllers:
             await asyncio.wait((asking, moved), return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
                 raise BrokerNotAvailable(f"the controller at {address} is not the active one any more")
-            return asking.result()
+            answer = asking.result()
+            self.versions = self._connections.versions(self._addressed.id_of(address)) or self.versions
+            return answer
         finally:
             asking.cancel()
 

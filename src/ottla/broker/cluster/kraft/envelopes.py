@@ -5,7 +5,8 @@
     address     the client's, as bytes
 
 The controller asks its own rules about that principal and counts its quotas, and answers what the client gets. Whatever
-it could not do is said by the envelope's own error code: NOT_CONTROLLER is asked again elsewhere, everything else is a
+it could not do is said by the envelope's own error code: NOT_CONTROLLER is asked again elsewhere, UNSUPPORTED_VERSION
+is the client's, who asked what versions there are before another controller became active, and everything else is a
 fault between us and the controllers, and none of the client's.
 """
 
@@ -20,6 +21,7 @@ from ottla.errors import (
     NotController,
     PrincipalDeserializationFailure,
     UnknownServerError,
+    UnsupportedVersion,
     broker_error,
 )
 from ottla.protocol import first_uses
@@ -54,6 +56,8 @@ def unwrapped(request: Message, version: int, response: EnvelopeResponse) -> Mes
     """The controller's answer; NotController when another one must be asked."""
     if response.error_code == NotController.code:
         raise NotController("the controller that was asked is not the active one")
+    if response.error_code == UnsupportedVersion.code:
+        raise UnsupportedVersion(f"the active controller does not know {api_of(request)} in version {version}")
     if response.error_code or response.response_data is None:
         raise UnknownServerError(
             f"the controller could not take a request that was passed on to it: {broker_error(response.error_code)}"

@@ -45,6 +45,7 @@ from ottla.cluster.model import METADATA_VERSION
 from ottla.cluster.raft.log import LogState, MetadataLog
 from ottla.errors import NotController, OttlaError, broker_error
 from ottla.light_dataclasses import replace
+from ottla.net.connection import ApiVersionTable
 from ottla.ordered_set import OrderedSet
 from ottla.protocol.api import api_of
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -113,6 +114,10 @@ class KRaftLink:
         return None if self._following.has_failed else self._following.quorum.raft.log
 
     passed_on = PASSED_ON
+
+    @property
+    def passed_on_versions(self) -> ApiVersionTable | None:
+        return self._controllers.lifecycle.versions
 
     def __init__(
         self,
@@ -373,7 +378,8 @@ class KRaftLink:
         if asked_by is None:
             response = await self._ask(request)
         else:
-            version = api_of(request).versions.max
+            api, spoken = api_of(request), self.passed_on_versions
+            version = api.versions.max if spoken is None else spoken.choose(api)
             response = await self._passing_on.ask(request, replace(asked_by, api_version=version))
         assert isinstance(response, CreateTopicsResponse)
         (answer,) = response.topics

@@ -24,7 +24,7 @@ from ottla.broker.cluster.visible import shows_answer, wait_until
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.running import awaited
 from ottla.cluster.model import ResourceType
-from ottla.errors import NotController, OttlaError, RequestTimedOut, UnknownServerError
+from ottla.errors import NotController, OttlaError, RequestTimedOut, UnknownServerError, UnsupportedVersion
 from ottla.protocol.api import APIS_BY_NAME, api_of
 from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from ottla.protocol.messages.envelope import EnvelopeResponse
@@ -111,7 +111,7 @@ class PassingOn:
                 response = await self._controllers.ask(envelope, left_ms)
                 assert isinstance(response, EnvelopeResponse)
                 answer = unwrapped(request, context.api_version, response)
-            except UnknownServerError:
+            except (UnknownServerError, UnsupportedVersion):
                 raise
             except OttlaError as error:
                 reason = error

@@ -47,6 +47,7 @@ class ControllerLink:
     is_controller = True
     epoch = -1
     passed_on: frozenset[int] = frozenset()
+    passed_on_versions = None
     addresses: BrokerAddresses | None = None
     is_idle = True
 

@@ -17,7 +17,7 @@ from ottla.cluster.metadata_log.loader import MetadataLoader
 from ottla.cluster.metadata_log.writing import records_for
 from ottla.cluster.model import NO_LEADER, UNASSIGNED_DIRECTORY, Broker, Endpoint, FeatureRange, Partition, Topic
 from ottla.light_dataclasses import replace
-from ottla.protocol.api import APIS, api_of
+from ottla.protocol.api import APIS_BY_NAME, api_of
 from ottla.protocol.header import decode_request, encode_response
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
 from ottla.protocol.messages.alter_partition import AlterPartitionResponse
@@ -40,7 +40,7 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
 )
 from ottla.protocol.metadata_log.control import LeaderChangeMessage
-from ottla.protocol.schema import Message
+from ottla.protocol.schema import Message, Versions
 
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
 NODE = 1
@@ -55,7 +55,10 @@ class FakeController:
     def __init__(self) -> None:
         self.loader = MetadataLoader(CLUSTER)
         self.requests: list[Message] = []
+        self.in_versions: dict[str, int] = {}  # that came in envelopes
         self.refusals: dict[str, int] = {}  # error codes of requests, by the name of their API
+        self.versions: dict[str, Versions] = {}
+        """Of APIs that it speaks otherwise than we do, by their names."""
         self.may_unfence = True
         self.is_silent = False  # heartbeats are heard and not answered
         self._moved_at = 0
@@ -139,9 +142,10 @@ class FakeController:
     async def _answer(self, request: Message, version: int) -> Message:
         name = api_of(request).name
         if name == "ApiVersions":
+            spoken = {name: api.versions for name, api in APIS_BY_NAME.items()} | self.versions
             keys = [
-                ApiVersion(api_key=key, min_version=api.versions.min, max_version=api.versions.max)
-                for key, api in APIS.items()
+                ApiVersion(api_key=APIS_BY_NAME[name].key, min_version=versions.min, max_version=versions.max)
+                for name, versions in spoken.items()
             ]
             return ApiVersionsResponse(error_code=0, api_keys=keys)
         if name == "Fetch":
@@ -223,6 +227,7 @@ class FakeController:
     def _envelope(self, request, version: int) -> Message:
         header, inner = decode_request(bytes(request.request_data))
         self.requests.append(inner)
+        self.in_versions[api_of(inner).name] = header.request_api_version
         answer = getattr(self, f"_{api_of(inner).module}")(inner, header.request_api_version)
         data = encode_response(answer, version=header.request_api_version, correlation_id=header.correlation_id)
         return EnvelopeResponse(error_code=0, response_data=b"".join(map(bytes, data)))

@@ -9,7 +9,7 @@ from ottla.broker.cluster.kraft.envelopes import unwrapped, wrapped
 from ottla.broker.cluster.kraft.link import fetch_version
 from ottla.broker.cluster.kraft.passing_on import PASSED_ON
 from ottla.broker.requests.context import RequestContext
-from ottla.errors import NotController, UnknownServerError
+from ottla.errors import NotController, UnknownServerError, UnsupportedVersion
 from ottla.protocol.header import decode_request, encode_response
 from ottla.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsResponse,
@@ -42,6 +42,8 @@ def test_what_comes_back_is_the_answer_or_says_whom_to_ask() -> None:
         unwrapped(REQUEST, 6, EnvelopeResponse(error_code=NotController.code))
     with pytest.raises(UnknownServerError, match="may not do that to the cluster"):
         unwrapped(REQUEST, 6, EnvelopeResponse(error_code=31))
+    with pytest.raises(UnsupportedVersion, match=r"does not know DeleteTopics \(key 20\) in version 6"):
+        unwrapped(REQUEST, 6, EnvelopeResponse(error_code=35))
 
 
 def test_what_is_passed_on_is_what_kafka_passes_on() -> None:

@@ -24,10 +24,12 @@ from ottla.cluster.model import UNASSIGNED_DIRECTORY
 from ottla.errors import KafkaStorageError, OttlaError
 from ottla.net.transport import TcpTransport
 from ottla.protocol.api import APIS_BY_NAME
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.schema import Versions
 from ottla.storage.directory.checkpoints import MetaProperties, write_meta_properties
 from ottla.testing.files import MemoryFiles
 from ottla.values import TopicPartition
@@ -228,6 +230,44 @@ def test_a_topic_that_a_client_creates_is_there_when_it_is_answered_and_its_dire
         assert made.broker.replicas.get(TopicPartition("orders", 3)).is_leader
         await made.stop()
         assert len(controller.asked(AssignReplicasToDirsRequest)) == asked, "once"
+
+    run(work)
+
+
+def test_what_is_passed_on_is_advertised_as_far_as_the_active_controller_speaks_it() -> None:
+    async def work(controller: FakeController) -> None:
+        controller.versions = {
+            "CreateTopics": Versions(2, 5),
+            "AddRaftVoter": Versions(0, 99),
+            "DescribeQuorum": Versions(7, 9),
+            "Metadata": Versions(0, 1),
+        }
+        made = server(controller, formatted(ONE), ONE)
+        await made.start()
+        context = RequestContext(api_version=3, client_id="c", client_host="127.0.0.1")
+        asked = ApiVersionsRequest(client_software_name="c", client_software_version="1")
+        answer = answering(made.broker, APIS_BY_NAME["ApiVersions"])(made.broker, asked, context)
+        told = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+        assert told[19] == (2, 5)
+        assert told[80] == (0, APIS_BY_NAME["AddRaftVoter"].versions.max)
+        assert 55 not in told, "there is no version that both speak"
+        assert told[3][1] == APIS_BY_NAME["Metadata"].advertised.max, "the broker answers that by itself"
+        await made.stop()
+
+    run(work)
+
+
+def test_a_topic_that_is_created_for_a_client_is_asked_for_in_a_version_of_the_controllers() -> None:
+    async def work(controller: FakeController) -> None:
+        controller.versions = {"CreateTopics": Versions(2, 5)}
+        made = server(controller, formatted(ONE), ONE)
+        await made.start()
+        topic = CreatableTopic(name="orders", num_partitions=1, replication_factor=1, assignments=[], configs=[])
+        context = RequestContext(api_version=12, client_id="c", client_host="127.0.0.1", principal="User:alice")
+        await made.broker.link.create_topic(topic, context)
+        assert made.broker.image.topic("orders") is not None
+        assert controller.in_versions["CreateTopics"] == 5
+        await made.stop()
 
     run(work)
 
