@@ -136,7 +136,7 @@ def run_members(options: argparse.Namespace) -> int:
         return OK
     rows = [
         (
-            each.id, ",".join(each.roles), each.vote, each.address, each.controller_address, each.rack,
+            each.id, ",".join(each.roles) or None, each.vote, each.address, each.controller_address, each.rack,
             each.end_offset, each.lag, each.state,
         )
         for each in found
@@ -158,7 +158,9 @@ def _member_value(member: Member) -> dict[str, object]:
         "log_end": member.end_offset,
         "lag": member.lag,
         "silent_ms": member.silent_ms,
+        "registered": member.is_registered,
         "fenced": member.is_fenced,
+        "in_controlled_shutdown": member.is_stopping,
         "directory_id": None if member.directory_id is None else uuid_to_text(member.directory_id),
         "state": member.state,
     }
@@ -212,8 +214,8 @@ def _depart(
 
 def _show_plan(out: Output, plan: Departure, partitions: Mapping[TopicPartition, PartitionDescription]) -> None:
     node = plan.node
-    vote = "" if node.vote is None else f", {node.vote}"
-    out.line(f"node {node.id} ({', '.join(node.roles)}{vote}; {node.state})")
+    parts = ", ".join([*node.roles, *([] if node.vote is None else [node.vote])])
+    out.line(f"node {node.id} ({parts}; {node.state})")
     for number, step in enumerate(plan.steps(), 1):
         out.line(f"  {number}. {step}")
     if not plan.steps():

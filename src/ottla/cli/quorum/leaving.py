@@ -5,7 +5,9 @@
    stopped, it is forgotten.
 2. What cannot work is refused before anything is done: copies that have no other broker to go to, data that only the
    lost node has, the only voter.
-3. Each step is left out where there is nothing to do, so the same command goes on where it was interrupted.
+3. Who takes the place takes what there is to be taken: a broker the copies, a controller the vote. Copies do not go to
+   a node that is a controller only.
+4. Each step is left out where there is nothing to do, so the same command goes on where it was interrupted.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ottla.cli.output import Failure, counted
+from ottla.cli.quorum.members import BROKER, CONTROLLER
 from ottla.light_dataclasses import dataclass
 from ottla.values import TopicPartition
 
@@ -52,7 +55,7 @@ class Departure:
 
     @property
     def forgets_broker(self) -> bool:
-        return "broker" in self.node.roles
+        return BROKER in self.node.roles
 
     def steps(self) -> list[str]:
         """What will be done, in sentences."""
@@ -97,8 +100,19 @@ def replacement(
             f"node {lost_id} lives, and replace is for a node that is lost. Stop it first; or let it go in order with "
             f"`ottla cluster remove {lost_id}`"
         )
-    if not new.is_alive or "broker" not in new.roles:
-        raise Failure(f"node {new_id} is {new.state}; who takes the place of another must be a broker that serves")
+    if not new.is_alive or not new.is_registered:
+        raise Failure(f"node {new_id} is {new.state}; who takes the place of another must be a node that serves")
+    copies = [key for key, partition in sorted(partitions.items()) if lost_id in partition.replicas]
+    if copies and BROKER not in new.roles:
+        raise Failure(
+            f"node {lost_id} has copies of {_listed(copies)}, and node {new_id} is a controller only, which takes "
+            "none. Let a broker take its place; or move the copies first (ottla reassign start), and then replace it"
+        )
+    if CONTROLLER not in new.roles and BROKER not in lost.roles:
+        raise Failure(
+            f"node {lost_id} is a controller only, and node {new_id} a broker only, which takes no vote. Let a "
+            f"controller take its place; or make node {new_id} one (ottla broker start --voters on its machine)"
+        )
     return _departure(members, lost, new, partitions)
 
 
@@ -121,7 +135,7 @@ def _departure(
         )
     if not node.is_alive:
         _refuse_lost_data(node.id, partitions)
-    racks = {each.id: each.rack for each in members if "broker" in each.roles and each.is_alive and each.id != node.id}
+    racks = {each.id: each.rack for each in members if BROKER in each.roles and each.is_alive and each.id != node.id}
     moves = moves_away(node.id, {key: each.replicas for key, each in partitions.items()}, racks, successor)
     left = [each for each in voters if each != node.id]
     return Departure(node, successor, moves, left)

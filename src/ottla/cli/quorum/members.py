@@ -5,8 +5,10 @@
 2. How long somebody has been silent is told by the leader's clock alone: when it was asked, less when the other one
    fetched last. Who reads the log does so at least twice a second.
 3. The leader remembers for some minutes who followed the log: who does not any more, and is no broker, is not shown.
-4. A node that is a broker and follows the log without a vote is shown as a broker: whether it could vote is known only
-   to itself.
+4. Who follows the log without a vote is a controller where its controllers' listeners are told, and a broker where one
+   is registered with its id. One that is neither was forgotten (`ottla cluster remove`) and runs on; or Apache's
+   controllers do not say that it is one of them.
+5. That a broker is in controlled shutdown is told by Ottla's brokers.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 LEADER: Final = "leader"
 VOTER: Final = "voter"
 OBSERVER: Final = "observer"
+BROKER: Final = "broker"
+CONTROLLER: Final = "controller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,8 @@ class Member:
     lag: int | None
     silent_ms: int | None
     is_fenced: bool
+    is_stopping: bool = False
+    """In controlled shutdown: it serves what it has not handed over yet."""
     directory_id: bytes | None = None
 
     @property
@@ -47,17 +53,26 @@ class Member:
         return self.vote in (LEADER, VOTER)
 
     @property
+    def is_registered(self) -> bool:
+        """As what it is: a broker, or a controller."""
+        return bool(self.roles)
+
+    @property
     def is_alive(self) -> bool:
         """As far as anybody can tell: it serves as a broker, or reads the log."""
-        if "broker" in self.roles:
+        if BROKER in self.roles:
             return not self.is_fenced
         return self.silent_ms is not None and self.silent_ms < SILENT_MS
 
     @property
     def state(self) -> str:
         said = []
+        if not self.is_registered:
+            said.append("not registered")
         if self.is_fenced:
             said.append("fenced")
+        elif self.is_stopping:
+            said.append("in controlled shutdown")
         if self.silent_ms is None:
             said.append("not heard of")
         elif self.silent_ms >= SILENT_MS:
@@ -84,7 +99,9 @@ def members_of(cluster: ClusterDescription, quorum: QuorumInfo) -> list[Member]:
         found.append(
             Member(
                 id=node_id,
-                roles=_roles(is_broker=broker is not None, votes=node_id in voters),
+                roles=_roles(
+                    is_broker=broker is not None, is_controller=node_id in voters or node_id in quorum.endpoints
+                ),
                 vote=_vote(quorum, node_id, is_voter=node_id in voters, is_observer=node_id in observers),
                 address=None if broker is None else str(broker.address),
                 controller_address=f"{endpoints[0].host}:{endpoints[0].port}" if endpoints else None,
@@ -93,15 +110,15 @@ def members_of(cluster: ClusterDescription, quorum: QuorumInfo) -> list[Member]:
                 lag=None if replica is None else lag(quorum, replica),
                 silent_ms=None if replica is None else silent_ms(quorum, replica),
                 is_fenced=node_id in cluster.fenced,
+                is_stopping=node_id in cluster.in_controlled_shutdown,
                 directory_id=None if replica is None else replica.directory_id,
             )
         )
     return found
 
 
-def _roles(*, is_broker: bool, votes: bool) -> tuple[str, ...]:
-    """Who reads the log and is no broker can only be a controller that does not vote yet."""
-    return (*(("broker",) if is_broker else ()), *(("controller",) if votes or not is_broker else ()))
+def _roles(*, is_broker: bool, is_controller: bool) -> tuple[str, ...]:
+    return (*((BROKER,) if is_broker else ()), *((CONTROLLER,) if is_controller else ()))
 
 
 def _vote(quorum: QuorumInfo, node_id: int, *, is_voter: bool, is_observer: bool) -> str | None:

@@ -27,14 +27,27 @@ def replica(node_id: int, *, silent_ms: int = 0, end: int = 50) -> QuorumReplica
 
 
 def cluster(
-    *, brokers: Sequence[int] = (1, 2, 3, 4), fenced: Sequence[int] = (), voters: Sequence[QuorumReplica] = ()
+    *,
+    brokers: Sequence[int] = (1, 2, 3, 4),
+    fenced: Sequence[int] = (),
+    stopping: Sequence[int] = (),
+    voters: Sequence[QuorumReplica] = (),
+    controllers: Sequence[int] = (),
+    forgotten: Sequence[int] = (),
 ) -> list[Member]:
+    """`controllers` are registered and do not vote yet; `forgotten` are brokers that run on."""
     votes = tuple(voters) or (replica(1), replica(2), replica(3))
-    others = [replica(each) for each in brokers if each not in [voter.node_id for voter in votes]]
+    voting = [voter.node_id for voter in votes]
+    others = [replica(node_id) for node_id in (*brokers, *controllers, *forgotten) if node_id not in voting]
     described = ClusterDescription(
-        "c", 1, tuple(Node(each, f"host-{each}", 9092) for each in brokers), frozenset(fenced)
+        "c",
+        1,
+        tuple(Node(node_id, f"host-{node_id}", 9092) for node_id in brokers),
+        frozenset(fenced),
+        in_controlled_shutdown=frozenset(stopping),
     )
-    endpoints = {each.node_id: (QuorumEndpoint("CONTROLLER", "10.0.0.1", 9093),) for each in votes}
+    at = (QuorumEndpoint("CONTROLLER", "10.0.0.1", 9093),)
+    endpoints = dict.fromkeys([*voting, *controllers], at)
     return members_of(described, QuorumInfo(1, 4, 50, votes, tuple(others), endpoints))
 
 
@@ -63,7 +76,27 @@ def test_who_followed_once_and_is_no_broker_is_not_shown() -> None:
     described = ClusterDescription("c", 1, (Node(1, "host-1", 9092),))
     observers = (replica(7, silent_ms=60_000), replica(8, silent_ms=400))
     found = members_of(described, QuorumInfo(1, 4, 50, (replica(1),), observers))
-    assert [(each.id, each.roles) for each in found] == [(1, ("broker", "controller")), (8, ("controller",))]
+    assert [(each.id, each.roles) for each in found] == [(1, ("broker", "controller")), (8, ())]
+
+
+def test_a_broker_that_hands_over_is_shown_so_until_it_has_stopped() -> None:
+    found = cluster(brokers=(1, 2, 4), fenced=(4,), stopping=(2, 4))
+    assert [(member.id, member.state, member.is_alive) for member in found] == [
+        (1, "ok", True),
+        (2, "in controlled shutdown", True),
+        (3, "ok", True),
+        (4, "fenced", False),
+    ]
+
+
+def test_who_follows_is_a_controller_or_a_broker_or_forgotten() -> None:
+    found = cluster(brokers=(1, 2, 3, 6), controllers=(5, 6), forgotten=(7,))
+    assert [(member.id, ",".join(member.roles), member.vote, member.state) for member in found[3:]] == [
+        (5, "controller", "observer", "ok"),
+        (6, "broker,controller", "observer", "ok"),
+        (7, "", "observer", "not registered"),
+    ]
+    assert [(member.id, member.is_registered) for member in found[3:]] == [(5, True), (6, True), (7, False)]
 
 
 def test_a_node_that_lives_hands_over_and_is_then_to_be_stopped() -> None:
@@ -87,6 +120,25 @@ def test_another_node_takes_the_place_of_one_that_is_lost() -> None:
         "forget broker 3",
     ]
     assert plan.as_value()["moves"] == [{"topic": "a", "partition": 0, "replicas": [4, 1]}]
+
+
+def test_a_controller_takes_the_place_of_a_controller() -> None:
+    found = cluster(brokers=(1, 2), voters=LOST_3, controllers=(5,))
+    plan = replacement(found, 3, 5, parts(a=((1, 2), (1, 2))))
+    assert plan.steps() == ["take the vote of node 3; voters are then 1, 2", "wait until node 5 votes"]
+
+
+def test_a_controller_takes_the_vote_of_a_broker_that_has_no_copies() -> None:
+    found = cluster(brokers=(1, 2, 3), fenced=(3,), voters=LOST_3, controllers=(5,))
+    assert replacement(found, 3, 5, parts(a=((1, 2), (1, 2)))).steps()[-1] == "forget broker 3"
+    with pytest.raises(Failure, match="has copies of a-0, and node 5 is a controller only"):
+        replacement(found, 3, 5, parts(a=((3, 1), (1,))))
+
+
+def test_a_broker_takes_no_vote_of_a_controller() -> None:
+    found = cluster(brokers=(1, 2, 4), voters=LOST_3)
+    with pytest.raises(Failure, match="node 3 is a controller only, and node 4 a broker only"):
+        replacement(found, 3, 4, {})
 
 
 def test_what_is_done_already_is_left_out() -> None:

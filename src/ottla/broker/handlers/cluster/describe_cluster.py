@@ -1,4 +1,4 @@
-"""DescribeCluster: id, controller and brokers of the cluster."""
+"""DescribeCluster: id, controller and brokers of the cluster; how they are is for who asks for fenced ones, too."""
 
 from __future__ import annotations
 
@@ -43,7 +43,12 @@ def handle(broker: Broker, request: DescribeClusterRequest, context: RequestCont
         endpoint = one.endpoint(context.listener)
         if endpoint is not None and (request.include_fenced_brokers or not one.fenced):
             described = DescribeClusterBroker(
-                broker_id=one.id, host=endpoint.host, port=endpoint.port, rack=one.rack, is_fenced=one.fenced
+                broker_id=one.id,
+                host=endpoint.host,
+                port=endpoint.port,
+                rack=one.rack,
+                is_fenced=one.fenced,
+                in_controlled_shutdown=request.include_fenced_brokers and one.in_controlled_shutdown,
             )
             answer.brokers.append(described)
     if request.include_cluster_authorized_operations:

@@ -12,6 +12,7 @@ from ottla.broker.cluster.quorum.link import controller_link
 from ottla.broker.handlers.cluster.describe_quorum import DESCRIBE_CLUSTER, NODES_SINCE, UNKNOWN
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
+from ottla.cluster.image import ClusterImage
 from ottla.cluster.raft.leading import Leadership, Progress
 from ottla.cluster.raft.raft import Raft
 from ottla.cluster.raft.voters import VoterKey
@@ -55,7 +56,7 @@ def handle(broker: Broker, request: DescribeQuorumRequest, context: RequestConte
         )
         for topic in request.topics
     ]
-    nodes = _nodes(raft) if context.api_version >= NODES_SINCE else []
+    nodes = _nodes(raft, broker.image) if context.api_version >= NODES_SINCE else []
     return DescribeQuorumResponse(error_code=NONE, topics=topics, nodes=nodes)
 
 
@@ -119,12 +120,24 @@ def _unknown(index: int) -> ResponsePartitionData:
     )
 
 
-def _nodes(raft: Raft) -> list[Node]:
-    """Where the voters are."""
-    return [
+def _nodes(raft: Raft, image: ClusterImage) -> list[Node]:
+    """Where the voters are, and registered controllers that follow without a vote."""
+    assert raft.leadership is not None, "it leads"
+    nodes = [
         Node(
             node_id=voter.voter_id,
-            listeners=[Listener(name=each.name, host=each.host, port=each.port) for each in voter.endpoints],
+            listeners=[
+                Listener(name=endpoint.name, host=endpoint.host, port=endpoint.port) for endpoint in voter.endpoints
+            ],
         )
         for voter in raft.voters.nodes
     ]
+    for node_id in sorted({key.id for key in raft.leadership.observers} - {*raft.voters.ids}):
+        controller = image.controllers.get(node_id)
+        if controller is not None:
+            listeners = [
+                Listener(name=endpoint.listener, host=endpoint.host, port=endpoint.port)
+                for endpoint in controller.endpoints
+            ]
+            nodes.append(Node(node_id=node_id, listeners=listeners))
+    return nodes
