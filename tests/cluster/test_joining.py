@@ -130,6 +130,7 @@ def test_three_commands_are_a_cluster_and_a_fourth_node_takes_the_place_of_a_los
         first = nodes.start(1, "broker", "start", "--new-cluster", "--listen", "127.0.0.1:0")
         join = nodes.line(1)
         assert join[:4] == ["broker", "start", "--join", first]
+        assert ottla_says(first, "cluster", "invite").split()[1:] == join, "it can be asked for at any time"
         with ottla.Producer(bootstrap_servers=first) as producer:  # a group's offsets, while there is one broker
             producer.send("early", b"1").result(HANG_S)
         with ottla.Consumer("early", bootstrap_servers=first, group_id="g", auto_offset_reset="earliest") as consumer:
@@ -208,3 +209,40 @@ def test_a_secured_cluster_is_joined_by_lines_that_are_good_once_and_survives_a_
         assert nodes.ends(4) == 1, "a line is good once"
         assert "the token is not good any more" in nodes.said(4)
         assert not (nodes.data(4) / "server.pem").exists()
+
+
+def invited(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ottla", "cluster", "invite", "--data", str(directory), *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S)
+
+
+def test_a_secured_cluster_that_runs_makes_a_line_for_each_machine_that_is_to_come(tmp_path: Path) -> None:
+    with Nodes(tmp_path) as nodes:
+        nodes.start(1, "broker", "start", "--new-cluster", "--secure", "--listen", "127.0.0.1:0")
+        wait_until((nodes.data(1) / "join-line.txt").exists, "it lets others in")
+        nodes.kill(1, signal.SIGTERM)
+        nodes.start(1, "broker", "start")  # without a line of its own: it signs for lines that are asked for
+        first, second = (json.loads(invited(nodes.data(1), "--expires", "10m", "--json").stdout) for _ in range(2))
+        assert first["line"] != second["line"]
+        assert (first["times"], first["cluster_id"]) == (1, second["cluster_id"])
+        assert "expires_ms" in first
+        for number, line in ((2, first), (3, second)):
+            nodes.start(number, *line["line"].split()[1:], "--listen", "127.0.0.1:0")
+        kept = [path.stem for path in nodes.data(1).glob("*.ticket")]
+        assert not set(kept) & set(used(first, second)), "each is good once"
+        refused = invited(nodes.data(2))
+        assert refused.returncode == 1
+        assert "Only the node that began the cluster has it (Ottla CA of " in refused.stderr
+        nodes.begin(4, *first["line"].split()[1:], "--listen", "127.0.0.1:0")
+        assert nodes.ends(4) == 1
+        settings = ottla.read_properties(nodes.data(1) / "client.properties")
+        with ottla.Admin(settings) as admin:
+            wait_until(
+                lambda: not [name for name in admin.describe_user_scram_credentials() if name in used(first, second)],
+                "their logins are taken away",
+            )
+
+
+def used(*lines: dict[str, Any]) -> list[str]:
+    """The users that lines were."""
+    return [line["line"].split()[-1].split(".")[3] for line in lines]

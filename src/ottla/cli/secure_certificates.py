@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.cli.client_files import write_secret
 from ottla.cli.output import Failure
-from ottla.cli.secured_files import SERVER
+from ottla.cli.secured_files import AUTHORITY, AUTHORITY_KEY, SERVER
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from ottla.broker.settings.endpoints import Endpoint
     from ottla.net.tls.authority import Authority
 
-AUTHORITY: Final = "ca.pem"
-AUTHORITY_KEY: Final = "ca-key.pem"
 RENEWED_BEFORE: Final = datetime.timedelta(days=30)
 ALWAYS: Final = ("localhost", "127.0.0.1", "::1")
 

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Final
 from ottla.cli.client_files import escaped_value, properties_text, scram_login, write_secret
 from ottla.cli.output import Failure
 from ottla.cli.passwords import generated_password
-from ottla.cli.secure_certificates import AUTHORITY, ensure_certificates, hosts_of
-from ottla.cli.secured_files import CLIENT, SERVER
+from ottla.cli.secure_certificates import ensure_certificates, hosts_of
+from ottla.cli.secured_files import AUTHORITY, CLIENT, SERVER
 from ottla.light_dataclasses import dataclass, field
 
 if TYPE_CHECKING:

@@ -12,6 +12,8 @@ from ottla.cli.output import Failure
 if TYPE_CHECKING:
     from ottla.broker.settings import BrokerSettings
 
+AUTHORITY: Final = "ca.pem"
+AUTHORITY_KEY: Final = "ca-key.pem"
 CLIENT: Final = "client.properties"
 SERVER: Final = "server.pem"
 

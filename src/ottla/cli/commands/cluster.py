@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from ottla.cli.connecting import Verbs, add_format, add_verb, admin_of, confirmed, output_of
-from ottla.cli.output import FAILED, OK, counted
+from ottla.cli.output import FAILED, OK, counted, hint
 from ottla.cli.show import shown_size
 
 if TYPE_CHECKING:
@@ -26,6 +26,12 @@ examples:
   ottla cluster describe -b broker-1:9092 --format json
   ottla cluster members                                   nodes, voters, who is silent or fenced
 """
+INVITE_EXAMPLES: Final = """\
+examples:
+  ottla cluster invite -b 10.0.0.1:9092                   the line for another machine of a cluster without logins
+  ottla cluster invite --data /var/lib/ottla              of a secured one: on the machine that began it
+  ottla cluster invite --data /var/lib/ottla --expires 10m --json
+"""
 LEAVING_EXAMPLES: Final = """\
 examples:
   ottla cluster remove 3 --plan                           what would be done, so that node 3 can go for good
@@ -42,6 +48,10 @@ def add_verbs(verbs: Verbs) -> None:
     add_format(describe)
     members = add_verb(verbs, "members", "nodes: roles, votes, how far and how well they are", run_members, EXAMPLES)
     add_format(members)
+    invite = add_verb(verbs, "invite", "the line that makes another machine a node", run_invite, INVITE_EXAMPLES)
+    invite.add_argument("--data", metavar="DIR", help="the data directory of a node of this machine (log.dirs)")
+    invite.add_argument("--expires", metavar="TIME", help="how long the line is good: 10m, 1h (1h)")
+    add_format(invite)
     remove = add_verb(verbs, "remove", "let a node go for good: its vote, its copies", run_remove, LEAVING_EXAMPLES)
     remove.add_argument("node", type=int, metavar="NODE", help="its id, as `ottla cluster members` shows it")
     replace = add_verb(verbs, "replace", "let a node take the place of one that is lost", run_replace, LEAVING_EXAMPLES)
@@ -164,6 +174,20 @@ def _member_value(member: Member) -> dict[str, object]:
         "directory_id": None if member.directory_id is None else uuid_to_text(member.directory_id),
         "state": member.state,
     }
+
+
+def run_invite(options: argparse.Namespace) -> int:
+    from ottla.cli.quorum.inviting import invite
+
+    line = invite(options)
+    out = output_of(options)
+    if options.format == "json":
+        out.value(line.as_value())
+        return OK
+    if line.expires_ms is not None:
+        hint(f"for one machine, {line.good_until}")
+    out.line(line.text)
+    return OK
 
 
 def run_remove(options: argparse.Namespace) -> int:

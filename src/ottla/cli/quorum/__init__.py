@@ -5,6 +5,7 @@
                                             after_joining.py does what is left to do when it serves
     --secure                                secured_node.py says what locks a node, tickets.py what lets a new one in,
                                             certificates.py asks as that node, signing.py answers as the first one
+    ottla cluster invite                    inviting.py     a line for another machine; invitations.py keeps open ones
     ottla cluster members                   members.py
     ottla cluster remove | replace          leaving.py      decides what is to be done, departure.py does it
 

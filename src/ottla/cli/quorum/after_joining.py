@@ -68,7 +68,7 @@ async def complete(settings: BrokerSettings, info: ServerInfo) -> None:
     from ottla.client.admin.async_admin import AsyncAdmin
 
     try:
-        async with AsyncAdmin(_as_node(settings, info)) as admin:
+        async with AsyncAdmin(own_connection(settings, info)) as admin:
             await _give_copies(admin, settings)
             if settings.is_controller:
                 await _report_vote(admin, settings, info.broker_id)
@@ -80,7 +80,7 @@ async def complete(settings: BrokerSettings, info: ServerInfo) -> None:
         )
 
 
-def _as_node(settings: BrokerSettings, info: ServerInfo) -> dict[str, object]:
+def own_connection(settings: BrokerSettings, info: ServerInfo) -> dict[str, object]:
     """How this node asks its own cluster: of a secured one as brokers do."""
     names = [each.name for each in settings.endpoints]
     if NODES not in names:

@@ -27,6 +27,7 @@ from ottla.cli.quorum.node_file import (
     ROLES,
     VOTERS,
     client_listeners,
+    has_authority_key,
     has_node_file,
     is_formatted,
     joined_listeners,
@@ -71,11 +72,10 @@ class StartedNode:
         """For whoever starts the next machine: one line, and on stdout nothing else beside the line that it serves."""
         if not self.begins or self.is_secured:  # of a secured one the line is said when it is good (signing.py)
             return []
-        from ottla.cli.quorum.tokens import JoinToken
+        from ottla.cli.quorum.tokens import open_line
 
-        where = self.client_address(info)
-        insecure = " --insecure" if self.settings.ottla_allow_insecure_listeners else ""
-        return [f"ottla broker start --join {where} --token {JoinToken(info.cluster_id).text}{insecure}"]
+        is_open = self.settings.ottla_allow_insecure_listeners
+        return [open_line(info.cluster_id, self.client_address(info), is_open=is_open)]
 
     @property
     def certificate_name(self) -> str:
@@ -92,10 +92,10 @@ class StartedNode:
             from ottla.cli.quorum.after_joining import complete
 
             await complete(self.settings, info)
-        if self.begins and self.is_secured:
+        if self.is_secured and has_authority_key(self.settings.data_directories[0]):
             from ottla.cli.quorum.signing import sign
 
-            await sign(self.settings.data_directories[0], info, self.client_address(info))
+            await sign(self.settings, info, self.client_address(info), announces=self.begins)
 
 
 def prepared_node(options: argparse.Namespace, settings: BrokerSettings) -> StartedNode | None:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.client_files import scram_login, write_secret
 from ottla.cli.output import Failure
-from ottla.cli.quorum.secured_node import AUTHORITY, as_node
+from ottla.cli.quorum.secured_node import as_node
 from ottla.cli.quorum.tickets import ANSWERS, REQUESTS, Ticket, signing_request
 from ottla.cli.secure_start import MECHANISM, PROTOCOL, TOKEN_KEY
-from ottla.cli.secured_files import SERVER
+from ottla.cli.secured_files import AUTHORITY, SERVER
 from ottla.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -85,5 +85,5 @@ async def _answer(ticket: Ticket, csr: str, client: Mapping[str, Any]) -> dict[s
                     return found
     raise Failure(
         "nobody has signed a certificate for this node: the first node of the cluster does that, the one that was "
-        "started with --new-cluster. Start it, and use the newest line that it gives; each is good once"
+        "started with --new-cluster. Start it, and take another line there (ottla cluster invite); each is good once"
     )

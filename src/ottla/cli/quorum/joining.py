@@ -97,8 +97,8 @@ def join(options: argparse.Namespace, settings: BrokerSettings) -> BrokerSetting
             joined, votes = asyncio.run(_joined(settings, place, where, token, wanted))
         except SaslAuthenticationFailed:
             raise Failure(
-                "the token is not good any more: it was used, or its hour is over. Take the newest line of the first "
-                "node; a start of it with --new-cluster --secure makes another one"
+                "the token is not good any more: it was used, or its time is over. Take the newest line of the first "
+                "node; `ottla cluster invite` makes another one there"
             ) from None
         except (NotConnected, TimeoutError) as error:
             why = (error.detail if isinstance(error, NotConnected) else None) or error
@@ -161,12 +161,12 @@ async def _joined(
             _say("asking for a certificate")
             to_controllers = await certified(settings.data_directories[0], place, token.ticket, client)
         for attempt in range(CLAIMS):
-            quorum = await _quorum(admin, where)
+            quorum = await joinable_quorum(admin, where)
             node_id = wanted_id
             if node_id is None:
                 node_id = free_id([node.id for node in cluster.nodes], quorum) + random.randrange(attempt * SPREAD + 1)
             await _claim(quorum, cluster.cluster_id, node_id, directory_id, where, to_controllers)
-            quorum = await _quorum(admin, where)
+            quorum = await joinable_quorum(admin, where)
             cluster = await admin.describe_cluster(include_fenced_brokers=True)
             if is_ours(quorum, node_id, directory_id) and node_id not in [node.id for node in cluster.nodes]:
                 votes = may_vote(quorum, voters) or await _is_one_gone(admin, where, voters)
@@ -181,10 +181,11 @@ async def _joined(
 async def _is_one_gone(admin: AsyncAdmin, where: Address, voters: int) -> bool:
     """All have fetched lately; one that died since shows itself a moment later."""
     await SystemClock().sleep(LOOK_AGAIN_MS)
-    return may_vote(await _quorum(admin, where), voters)
+    return may_vote(await joinable_quorum(admin, where), voters)
 
 
-async def _quorum(admin: AsyncAdmin, where: Address) -> QuorumInfo:
+async def joinable_quorum(admin: AsyncAdmin, where: object) -> QuorumInfo:
+    """The quorum of a cluster that others can join; a Failure where they cannot."""
     from ottla.errors import UnsupportedVersion
 
     try:

@@ -61,6 +61,13 @@ def has_node_file(directory: Path) -> bool:
     return (directory / NODE_FILE).exists()
 
 
+def has_authority_key(directory: Path) -> bool:
+    """Whether it began a secured cluster: it signs for other nodes, and no other one does."""
+    from ottla.cli.secured_files import AUTHORITY_KEY
+
+    return (directory / AUTHORITY_KEY).exists()
+
+
 def is_formatted(directory: Path) -> bool:
     return (directory / META_FILE).exists()
 

@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.cli.quorum.node_file import LISTENER_NAMES, LISTENERS, NODES
 from ottla.cli.secure_start import ADMIN, AUTHORIZER, MECHANISM, TOKEN_KEY
-from ottla.cli.secured_files import SERVER
+from ottla.cli.secured_files import AUTHORITY, SERVER
 
 if TYPE_CHECKING:
     from ottla.broker.settings import BrokerSettings
 
-AUTHORITY: Final = "ca.pem"
 NODE_USER: Final = "ottla-node"
 _MAP: Final = "listener.security.protocol.map"
 

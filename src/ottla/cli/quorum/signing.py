@@ -1,11 +1,13 @@
-"""The first node of a secured cluster lets others in: it makes a ticket, says the line for the next machine, and signs
-that machine's certificate.
+"""Lets nodes into a secured cluster: the node that has the key of the cluster's authority signs their certificates.
 
-1. One ticket at a time. When it was used, or its hour is over, the user and the rules that it is are deleted; when it
-   was used, the next one is made. A start deletes those that an earlier one has left.
-2. The line is a secret for that hour. It is printed on a terminal; where there is none, it is in a file that only its
-   owner can read, and the output says which: what a supervisor keeps is read by others (decision of secure_start.py).
-3. What is written into the topic by others is passed over, and said in the log.
+1. It signs for open tickets (invitations.py), each once, for as long as it runs. The login of a ticket that was used,
+   or whose time is over, is taken away; so are those that an earlier life has left.
+2. Started with --new-cluster it makes a ticket itself and says the line for the next machine; when that was used, the
+   next one. Other lines are made by `ottla cluster invite` on the same machine (inviting.py).
+3. The line is a secret while it is good. It is printed on a terminal; where there is none, it is in a file that only
+   its owner can read, and the output says which: what a supervisor keeps is read by others (secure_start.py).
+4. It connects as the node that it is: people's passwords change.
+5. What is written into the topic by others is passed over, and said in the log.
 """
 
 from __future__ import annotations
@@ -19,22 +21,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ottla.cli.client_files import write_secret
-from ottla.cli.quorum.secured_node import NODE_USER
-from ottla.cli.quorum.tickets import (
-    ANSWERS,
-    GOOD_FOR_MS,
-    REQUESTS,
-    USER_PREFIX,
-    Ticket,
-    WrongRequest,
-    signed,
+from ottla.cli.output import Failure
+from ottla.cli.quorum.after_joining import own_connection
+from ottla.cli.quorum.invitations import (
+    dismiss,
+    dismiss_others,
+    ended_names,
+    find,
+    forget,
+    invite,
+    open_names,
 )
+from ottla.cli.quorum.secured_node import NODE_USER
+from ottla.cli.quorum.tickets import ANSWERS, GOOD_FOR_MS, REQUESTS, USER_PREFIX, Ticket, WrongRequest, signed
 from ottla.cli.quorum.tokens import JoinToken
 from ottla.cli.secure_start import TOKEN_KEY
 from ottla.clock import SystemClock
 from ottla.errors import OttlaError, TopicAlreadyExists
 
 if TYPE_CHECKING:
+    from ottla.broker.settings import BrokerSettings
     from ottla.cli.commands.broker import ServerInfo
     from ottla.client.admin.async_admin import AsyncAdmin
     from ottla.client.consumer.async_consumer import AsyncConsumer
@@ -51,22 +57,24 @@ COPIES: Final = 3
 
 
 class Signing:
-    """See the module; `run` goes on until it is cancelled or the ticket's hour is over."""
+    """See the module; `run` goes on until it is cancelled."""
 
-    def __init__(self, directory: Path, info: ServerInfo, address: str) -> None:
+    def __init__(self, directory: Path, cluster_id: str, address: str, *, announces: bool) -> None:
+        """`announces`: it says lines for the next machine by itself."""
         from ottla.cli.secure_certificates import read_authority
 
-        self._directory, self._info, self._address = directory, info, address
+        self._directory, self._cluster_id, self._address = directory, cluster_id, address
         self._authority: Authority = read_authority(directory)
         self._clock = SystemClock()
-        self._last: str | None = None  # the ticket that was used last, until its login is taken away
+        self._announces = announces
+        self._announced: str | None = None  # the ticket of the line that was said last
+        self._used: dict[str, float] = {}  # tickets, and when their logins end
 
     async def run(self, client: Mapping[str, object]) -> None:
         while True:
             try:
                 await self._run(client)
-                return
-            except (OttlaError, TimeoutError) as problem:
+            except (OttlaError, TimeoutError, Failure) as problem:
                 log.warning("no other node can join now; this is tried again: %s", problem)
             await self._clock.sleep(AGAIN_MS)
 
@@ -81,57 +89,52 @@ class Signing:
             AsyncProducer({**client, "linger.ms": 0}) as producer,
             AsyncConsumer({**client, "auto.offset.reset": "latest", "enable.auto.commit": False}) as consumer,
         ):
-            await _forget_earlier(admin)
-            self._last = None
+            await dismiss_others(admin, open_names(self._directory))
+            self._used.clear()
             await _make_topics(admin)
             requests = TopicPartition(REQUESTS, 0)
             await consumer.assign([requests])
             await consumer.seek_to_end(requests)
-            while await self._let_in(admin, consumer, producer):
-                pass
-            (self._directory / LINE_FILE).unlink(missing_ok=True)
-            log.info("the line for the next machine is good no more; a start with --new-cluster makes another one")
+            while True:
+                await self._turn(admin, consumer, producer)
 
-    async def _let_in(self, admin: AsyncAdmin, consumer: AsyncConsumer, producer: AsyncProducer) -> bool:
-        """One more node; whether it came."""
-        ticket = Ticket.make(os.urandom)
-        await _admit(admin, ticket)
-        self._announce(ticket)
-        is_used = await self._sign_one(ticket, admin, consumer, producer)
-        if not is_used:
-            await _dismiss(admin, ticket.name)
-        return is_used
+    async def _turn(self, admin: AsyncAdmin, consumer: AsyncConsumer, producer: AsyncProducer) -> None:
+        if self._announces and self._announced is None:
+            invitation = await invite(admin, self._directory, good_for_ms=GOOD_FOR_MS, now_ms=self._clock.now_ms())
+            self._announced = invitation.ticket.name
+            self._announce(invitation.ticket)
+        for record in await consumer.poll(1.0):
+            name = (record.key or b"").decode("utf-8", "replace")
+            known = find(self._directory, name, self._clock.now_ms())
+            answer = None if known is None else self._answer(known.ticket, record.value)
+            if answer is not None:
+                forget(self._directory, name)  # before: it is good once, whatever happens now
+                self._used[name] = self._clock.monotonic_ms() + LOGIN_KEPT_MS
+                await producer.send_and_wait(ANSWERS, answer, key=record.key)
+                if name == self._announced:
+                    self._announced = None
+        await self._end_tickets(admin)
+
+    async def _end_tickets(self, admin: AsyncAdmin) -> None:
+        now_ms = self._clock.monotonic_ms()
+        for name in [name for name, end_ms in self._used.items() if end_ms <= now_ms]:
+            await dismiss(admin, name)
+            del self._used[name]
+        for name in ended_names(self._directory, self._clock.now_ms()):
+            await dismiss(admin, name)
+            forget(self._directory, name)
+            if name == self._announced:
+                self._announces, self._announced = False, None
+                (self._directory / LINE_FILE).unlink(missing_ok=True)
+                log.info("the line for the next machine is good no more; `ottla cluster invite` makes another one")
 
     def _announce(self, ticket: Ticket) -> None:
-        from cryptography.hazmat.primitives.serialization import Encoding
-
-        authority = self._authority.certificate.public_bytes(Encoding.DER)
-        token = JoinToken(self._info.cluster_id, authority, ticket)
-        line = f"ottla broker start --join {self._address} --token {token.text}"
+        line = line_of(self._cluster_id, self._authority, ticket, self._address)
         if sys.stdout.isatty():
             print(f"ottla: for the next machine, once, within an hour:\n{line}", flush=True)
             return
         write_secret(self._directory / LINE_FILE, f"{line}\n", replace=True)
         print(f"ottla: the line for the next machine is in {self._directory / LINE_FILE}", flush=True)
-
-    async def _sign_one(
-        self, ticket: Ticket, admin: AsyncAdmin, consumer: AsyncConsumer, producer: AsyncProducer
-    ) -> bool:
-        """Whether somebody has used the ticket before its time was over. Meanwhile the login of who came last ends."""
-        now_ms = self._clock.monotonic_ms()
-        kept_ms, end_ms = now_ms + LOGIN_KEPT_MS, now_ms + GOOD_FOR_MS
-        while (now_ms := self._clock.monotonic_ms()) < end_ms:
-            if self._last is not None and now_ms >= kept_ms:
-                await _dismiss(admin, self._last)
-                self._last = None
-            for record in await consumer.poll(1.0):
-                if record.key == ticket.name.encode() and (answer := self._answer(ticket, record.value)):
-                    await producer.send_and_wait(ANSWERS, answer, key=record.key)
-                    if self._last is not None:
-                        await _dismiss(admin, self._last)
-                    self._last = ticket.name
-                    return True
-        return False
 
     def _answer(self, ticket: Ticket, request: bytes | None) -> bytes | None:
         name = f"{NODE_USER}-{ticket.name.removeprefix(USER_PREFIX)}"
@@ -147,7 +150,12 @@ class Signing:
         return ticket.sealed({"certificate": certificate, "token_key": key}, csr, os.urandom)
 
 
-# --- the login -------------------------------------------------------------------------------------------------------
+def line_of(cluster_id: str, authority: Authority, ticket: Ticket, address: str) -> str:
+    """What is typed on the next machine."""
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    token = JoinToken(cluster_id, authority.certificate.public_bytes(Encoding.DER), ticket)
+    return f"ottla broker start --join {address} --token {token.text}"
 
 
 async def _make_topics(admin: AsyncAdmin) -> None:
@@ -164,40 +172,7 @@ async def _make_topics(admin: AsyncAdmin) -> None:
                 pass
 
 
-async def _admit(admin: AsyncAdmin, ticket: Ticket) -> None:
-    from ottla.client.admin.access import AclBinding, ResourceType
-    from ottla.client.admin.credentials import ScramUpsertion
-    from ottla.client.admin.operations import AclOperation
-
-    user = f"User:{ticket.name}"
-    await admin.create_acls(
-        [
-            AclBinding(ResourceType.TOPIC, REQUESTS, user, AclOperation.WRITE),
-            AclBinding(ResourceType.TOPIC, ANSWERS, user, AclOperation.READ),
-            AclBinding(ResourceType.CLUSTER, "kafka-cluster", user, AclOperation.DESCRIBE),
-        ]
-    )
-    await admin.alter_user_scram_credentials([ScramUpsertion(ticket.name, ticket.secret)])
-
-
-async def _dismiss(admin: AsyncAdmin, name: str) -> None:
-    from ottla.client.admin.access import AclFilter
-    from ottla.client.admin.credentials import ScramDeletion, ScramMechanism
-
-    await admin.alter_user_scram_credentials([ScramDeletion(name, ScramMechanism.SCRAM_SHA_512)])
-    await admin.delete_acls([AclFilter(principal=f"User:{name}")])
-
-
-async def _forget_earlier(admin: AsyncAdmin) -> None:
-    for name in await admin.describe_user_scram_credentials():
-        if name.startswith(USER_PREFIX):
-            await _dismiss(admin, name)
-
-
-async def sign(directory: Path, info: ServerInfo, address: str) -> None:
+async def sign(settings: BrokerSettings, info: ServerInfo, address: str, *, announces: bool) -> None:
     """Let others in, as long as nobody cancels it."""
-    from ottla.cli.secured_files import CLIENT
-    from ottla.properties import read_properties
-
-    client = {**read_properties(directory / CLIENT), "bootstrap.servers": address}
-    await Signing(directory, info, address).run(client)
+    signing = Signing(settings.data_directories[0], info.cluster_id, address, announces=announces)
+    await signing.run(own_connection(settings, info))

@@ -23,7 +23,9 @@ from ottla.light_dataclasses import dataclass, field
 PLAIN: Final = "1"
 SECURED: Final = "2"
 _PARTS: Final = {PLAIN: 2, SECURED: 5}
-HOW_TO_GET_ONE: Final = "the start of the first node (ottla broker start --new-cluster) prints the whole line"
+HOW_TO_GET_ONE: Final = (
+    "the start of the first node (ottla broker start --new-cluster), or `ottla cluster invite`, prints the whole line"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,12 @@ class JoinToken:
                 f"the cluster at {where} is {cluster_id}, and the token is for {self.cluster_id}. "
                 f"Check the address after --join; {HOW_TO_GET_ONE}"
             )
+
+
+def open_line(cluster_id: str, address: str, *, is_open: bool) -> str:
+    """What is typed on the next machine of a cluster without logins; `is_open` where others reach its ports, too."""
+    insecure = " --insecure" if is_open else ""
+    return f"ottla broker start --join {address} --token {JoinToken(cluster_id).text}{insecure}"
 
 
 def is_secured_token(text: str | None) -> bool:
