@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from tests.hostile_work.attacked_broker import USERS
+from tests.hostile_work.attacked_broker import CONTROLLER, USERS
 from tests.patience import HANG_S
 from tests.unit.broker.http.http_client import Answer, HttpClient
 from tests.unit.broker.security.logins import handshake, token
@@ -144,6 +144,7 @@ class Attacked:
 
     def __init__(self, directory: Path, *planted: str) -> None:
         environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+        self._is_open = CONTROLLER in planted
         self._log = (directory / "broker.log").open("w+")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.hostile_work.attacked_broker", str(directory / "data"), *planted],
@@ -160,7 +161,7 @@ class Attacked:
             self.close()
             raise
         self.kafka: tuple[str, int] = (said["kafka"][0], said["kafka"][1])
-        self.admin: tuple[str, int] = (said["admin"][0], said["admin"][1])
+        self.admin: tuple[str, int] = tuple(said["admin"])
         self.registry: tuple[str, int] = tuple(said["parts"].get("schema registry", ()))
         self._unit_ms = min(float(self.tell("unit")["unit_ms"]) for _ in range(5))
         self._http: dict[tuple[tuple[str, int], str], HttpAttacker] = {}
@@ -180,7 +181,7 @@ class Attacked:
         return self._heard()
 
     def wire(self, user: str | None) -> WireClient:
-        return WireClient(self.kafka, user)
+        return WireClient(self.kafka, None if self._is_open else user)
 
     def http(self, address: tuple[str, int], user: str) -> HttpAttacker:
         if (address, user) not in self._http:

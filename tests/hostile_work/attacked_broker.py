@@ -1,10 +1,11 @@
 """The broker that is attacked, as a process of its own: a login, access rules, console and registry, a real directory.
 
-    python -m tests.hostile_work.attacked_broker DIRECTORY [member] [API:KIND of a planted fault ...]
+    python -m tests.hostile_work.attacked_broker DIRECTORY [member|controller] [API:KIND of a planted fault ...]
 
 It says in a line of JSON where it is, and answers commands that come as lines of JSON: `begin` and `end` of a
 measurement (meter.py), `unit` for how fast the machine is now, `freeze` when it has been filled. It ends with its
-input. A `member` is that of a cluster of one, which serves what brokers ask each other, too.
+input. A `member` is that of a cluster of one, which serves what brokers ask each other, too. A `controller` is the only
+voter of a quorum, and open: whoever attacks it may do everything there.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ SETTINGS = {
     "ottla.durability": "replicated",
     "auto.create.topics.enable": "false",  # so that the broker is the same for every attack
 }
-MEMBER = "member"
+MEMBER, CONTROLLER = "member", "controller"
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 OF_MEMBERS = {
     "security.inter.broker.protocol": "SASL_PLAINTEXT",
@@ -69,6 +70,14 @@ OF_MEMBERS = {
     + " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
     + ";",
     "ottla.schema.registry.listener": "",
+}
+OF_CONTROLLERS = {
+    "process.roles": "controller",
+    "broker.id": 1,
+    "listeners": "CONTROLLER://127.0.0.1:0",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
+    "ottla.cluster.id": CLUSTER_ID,
 }
 
 
@@ -131,9 +140,13 @@ def main() -> None:
     if is_member := MEMBER in words:
         words.remove(MEMBER)
         testing_broker.Server = as_member  # type: ignore[misc, assignment]
+    if is_controller := CONTROLLER in words:
+        words.remove(CONTROLLER)
     for api_name, kind in (pair.split(":") for pair in words):
         plant(api_name, kind)
     settings, users = (SETTINGS | OF_MEMBERS, {}) if is_member else (SETTINGS, dict(USERS))
+    if is_controller:
+        settings, users = OF_CONTROLLERS, {}
     with KafkaBroker(settings, directory=sys.argv[1], seed=1, users=users) as broker:
         thread = broker.call(lambda _: threading.get_ident())
         loop = broker._loop

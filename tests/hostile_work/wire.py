@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from tests.hostile_work.attack import ANSWER_S, Attacked
@@ -17,13 +17,21 @@ SAMPLED = 4
 Attack = tuple[str, Callable[[int], None]]
 
 
-def wire_attacks(attacked: Attacked, api: Api, *, is_long: bool) -> Iterator[Attack]:
-    ids = topic_ids(attacked)
+def wire_attacks(
+    attacked: Attacked,
+    api: Api,
+    *,
+    is_long: bool,
+    crafted_requests: Mapping[str, Sequence[Crafted] | str] = CRAFTED,
+    ids: Sequence[bytes] | None = None,
+) -> Iterator[Attack]:
+    """`ids` are those of topics, if others than those of prefill.py."""
+    ids = topic_ids(attacked) if ids is None else ids
     for user, owner in (("bob", OWN), ("mallory", "other-")) if is_long else (("bob", OWN),):
         for name, frame in generic_requests(api, ids, is_long=is_long, owner=owner):
             crafted = Crafted(name, lambda _, content=frame: [content], user)  # type: ignore[misc]
             yield f"{name} by {user}", partial(_send, attacked, crafted)
-    entry = CRAFTED.get(api.name, "")
+    entry = crafted_requests.get(api.name, "")
     requests = [] if isinstance(entry, str) else list(entry)
     if not is_long and len(requests) > SAMPLED:
         requests = requests[:: -(-len(requests) // SAMPLED)]
@@ -35,4 +43,5 @@ def _send(attacked: Attacked, crafted: Crafted, turn: int) -> None:
     with attacked.wire(crafted.user) as client:
         for frame in crafted.frames(turn):
             client.send(frame)
-            client.receive(ANSWER_S)
+            if client.receive(ANSWER_S) is None:
+                break  # it has closed, or the answer takes longer than anybody waits for the ones behind

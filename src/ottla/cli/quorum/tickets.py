@@ -124,18 +124,21 @@ def signing_request(key: EllipticCurvePrivateKey, hosts: Sequence[str]) -> str:
 def signed(authority: Authority, name: str, csr: str, now: datetime) -> str:
     """The certificate that a request asks for, with its chain; WrongRequest."""
     from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
 
     try:
         request = x509.load_pem_x509_csr(csr.encode())
         names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         hosts = [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
-        is_sound = request.is_signature_valid
-    except (ValueError, x509.ExtensionNotFound) as error:
+        key = request.public_key()
+    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension, UnsupportedAlgorithm) as error:
         raise WrongRequest(f"it has no signing request: {error}") from None
-    key = request.public_key()
-    if not is_sound or not isinstance(key, EllipticCurvePublicKey) or not isinstance(key.curve, SECP256R1):
+    # Which key it is comes first: to look at the signature of another kind may take as long as its maker likes.
+    is_ours = isinstance(key, EllipticCurvePublicKey) and isinstance(key.curve, SECP256R1)
+    if not is_ours or not request.is_signature_valid:
         raise WrongRequest("its key is not one of ours")
+    assert isinstance(key, EllipticCurvePublicKey), "it was looked at"
     if not 1 <= len(hosts) <= HOSTS_LIMIT or len(hosts) != len(list(names)):
         raise WrongRequest("a node has names and addresses, and not too many")
     return authority.sign(name, key, hosts=hosts, now=now)

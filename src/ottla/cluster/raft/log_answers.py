@@ -29,6 +29,8 @@ from ottla.protocol.messages import fetch, fetch_snapshot
 from ottla.storage.files import Files
 
 UNKNOWN: Final = -1
+READ_LIMIT_BYTES: Final = 8 << 20
+"""Of the log at once, whatever is asked for: as much as a batch may have. It is read on the loop."""
 
 
 class Serving(Protocol):
@@ -112,7 +114,7 @@ def _fill(
         found.diverging_epoch = fetch.EpochEndOffset(epoch=epoch, end_offset=end_offset)
         return False
     if asked.fetch_offset < log.end_offset:
-        found.records = log.read(asked.fetch_offset, request.max_bytes).slice.read()
+        found.records = log.read(asked.fetch_offset, min(request.max_bytes, READ_LIMIT_BYTES)).slice.read()
     return not found.records and found.high_watermark <= asked.high_watermark
 
 

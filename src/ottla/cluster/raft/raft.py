@@ -74,6 +74,8 @@ NOT_THE_LEADER: Final = (6, 8)
 """NOT_LEADER_OR_FOLLOWER and BROKER_NOT_AVAILABLE: it does not lead, or not any more."""
 CHECK_QUORUM: Final = 1.5
 """So many times fetch_timeout_ms a leader leads on without a majority."""
+EPOCHS_LIMIT: Final = 2**31 - 2**16
+"""An epoch from there on is refused: it is nobody's who counts, and nobody could be elected many times after it."""
 BACKOFF_STEP_MS: Final = 100
 ENDED_BACKOFF_MS: Final = 200
 """Within that time who has seen the process of the leader end stands for election, so that not all do so at once."""
@@ -672,8 +674,10 @@ class Raft:
         self.check_cluster(request.cluster_id)
         asked = wire.vote_partition(request)
         last_epoch, epoch = asked.last_offset_epoch, asked.replica_epoch
-        if min(asked.last_offset, last_epoch, epoch) < 0 or (
-            last_epoch > epoch if asked.pre_vote else last_epoch >= epoch
+        if (
+            min(asked.last_offset, last_epoch, epoch) < 0
+            or epoch >= EPOCHS_LIMIT
+            or (last_epoch > epoch if asked.pre_vote else last_epoch >= epoch)
         ):
             return wire.vote_response(self.said(InvalidRequest.code), is_granted=False)
         if epoch < self.epoch:
@@ -720,6 +724,8 @@ class Raft:
         epoch, leader_id = asked.leader_epoch, asked.leader_id
         if epoch < self.epoch:
             return wire.begin_response(self.said(FencedLeaderEpoch.code))
+        if epoch >= EPOCHS_LIMIT:
+            return wire.begin_response(self.said(InvalidRequest.code))
         if leader_id in (NOBODY, self.node.key.id) or (
             epoch == self.epoch and self.state.leader_id not in (NOBODY, leader_id)
         ):
@@ -741,6 +747,8 @@ class Raft:
         asked = wire.end_partition(request)
         if asked.leader_epoch < self.epoch:
             return wire.end_response(self.said(FencedLeaderEpoch.code))
+        if asked.leader_epoch >= EPOCHS_LIMIT:
+            return wire.end_response(self.said(InvalidRequest.code))
         if asked.leader_epoch > self.epoch or (self.role is not Role.FOLLOWER and self.state.leader_id == NOBODY):
             self._heard_of(asked.leader_id, asked.leader_epoch, None, now_ms)
         if self.role is Role.FOLLOWER and self.state.leader_id == asked.leader_id:

@@ -53,6 +53,10 @@ from ottla.values import ZERO_UUID, Address
 KRAFT_VERSION: Final = "kraft.version"
 CAUGHT_UP_WITHIN_MS: Final = 3_600_000
 """A new voter must have had the whole log not longer ago, as in Kafka."""
+ADDING_LIMIT_MS: Final = 60_000
+"""A voter that cannot be asked holds other changes up for no longer, whatever time-out who wants it says."""
+LISTENERS_LIMIT: Final = 100
+"""Of a voter. They stand in the log, and in every snapshot."""
 NEVER: Final = float("inf")
 
 
@@ -159,12 +163,12 @@ class VoterChanges:
             return refused
         if self._raft.voters.find(request.voter_id) is not None:
             return VoterChange(DuplicateVoter.code, f"node {request.voter_id} is a voter already")
-        if not request.listeners:
-            return VoterChange(InvalidRequest.code, "a voter needs a listener")
+        if not 0 < len(request.listeners) <= LISTENERS_LIMIT:
+            return VoterChange(InvalidRequest.code, f"a voter has a listener, and at most {LISTENERS_LIMIT}")
         voter = _voter(VoterKey(request.voter_id, request.voter_directory_id), request.listeners, (0, 0))
         first = request.listeners[0]
         change = VoterChange()
-        end_ms = now_ms + max(0, request.timeout_ms)
+        end_ms = now_ms + min(max(0, request.timeout_ms), ADDING_LIMIT_MS)
         self._adding = Adding(change, voter, Address(first.host, first.port), end_ms, waits=request.ack_when_committed)
         return change
 
@@ -192,7 +196,7 @@ class VoterChanges:
         levels = request.kraft_version_feature
         if (
             not levels.min_supported_version <= raft.kraft_version <= levels.max_supported_version
-            or not request.listeners
+            or not 0 < len(request.listeners) <= LISTENERS_LIMIT
         ):
             return InvalidRequest.code
         voter = _voter(key, request.listeners, (levels.min_supported_version, levels.max_supported_version))

@@ -71,3 +71,16 @@ def test_where_controllers_are_that_follow_without_a_vote_is_told_too() -> None:
         (3, "host"),
         (5, "host-5"),
     ]
+
+
+def test_who_asks_for_more_than_the_one_log_hears_of_none() -> None:
+    """As in Kafka; with thousands of observers it would be a long answer, as often as it was asked for."""
+    first = [PartitionData(partition_index=0)]
+    log, other = (
+        TopicData(topic_name="__cluster_metadata", partitions=first),
+        TopicData(topic_name="x", partitions=first),
+    )
+    for topics in ([log, log], [log, other], [other]):
+        response = handle(controller(RAFT_MS), DescribeQuorumRequest(topics=topics), context_of("User:a", "b"))
+        partitions = [partition for topic in response.topics for partition in topic.partitions]
+        assert {partition.error_code for partition in partitions} <= {3}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ottla.cluster.raft import wire
 from ottla.cluster.raft.fetching import Identity
 from ottla.cluster.raft.format import write_first_voters
 from ottla.cluster.raft.log import LogLimits, MetadataLog
@@ -24,13 +25,13 @@ from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
 from ottla.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from ottla.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
-from ottla.protocol.messages.fetch import FetchRequest
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from ottla.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from ottla.protocol.messages.vote import VoteRequest
 from ottla.protocol.metadata_log.control import LeaderChangeMessage, VotersRecord
 from ottla.testing.files import MemoryFiles
-from ottla.values import Address
+from ottla.values import METADATA_TOPIC_UUID, Address
 
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
 DATA = Path("/data")
@@ -666,3 +667,58 @@ def test_the_only_voter_of_settings_is_told_of_by_itself() -> None:
     leader = quorum.elect(1)
     upgrade(quorum, leader)
     assert list(leader.voters) == [VoterKey(1, directory_id(1))]
+
+
+# --- what makes no sense ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ask", ["vote", "begin", "end"])
+def test_an_epoch_after_which_nobody_could_be_elected_is_refused(ask: str) -> None:
+    node = Node(1, [1, 2])
+    epoch, now_ms = 2**31 - 1, node.now_ms
+    if ask == "vote":
+        code = granted(node, asked_for_vote(epoch, 2, 1))[0]
+    elif ask == "begin":
+        request = wire.begin_request(CLUSTER, epoch=epoch, leader_id=2, voter=VoterKey(1), endpoints=())
+        code = node.raft.on_begin_quorum_epoch(request, now_ms).topics[0].partitions[0].error_code
+    else:
+        request = wire.end_request(CLUSTER, epoch=epoch, leader_id=2, candidates=(), endpoints=())
+        code = node.raft.on_end_quorum_epoch(request, now_ms).topics[0].partitions[0].error_code
+    assert (code, node.raft.epoch) == (InvalidRequest.code, 0)
+
+
+def test_a_voter_that_cannot_be_asked_holds_others_up_for_a_minute_and_no_longer() -> None:
+    quorum = Quorum(1)
+    leader = quorum.elect(1)
+    assert leader.changes is not None
+    listeners = [Listener(name="CONTROLLER", host="nowhere", port=1)]
+    request = AddRaftVoterRequest(
+        cluster_id=CLUSTER, timeout_ms=2**31 - 1, voter_id=7, voter_directory_id=directory_id(7), listeners=listeners
+    )
+    change = leader.changes.add(request, quorum[1].now_ms)
+    leader.tick(quorum[1].now_ms + 59_000)
+    assert change.error_code is None
+    leader.tick(quorum[1].now_ms + 60_000)
+    assert change.error_code == 7
+    request.listeners = listeners * 101
+    assert leader.changes.add(request, quorum[1].now_ms + 60_000).error_code == InvalidRequest.code
+
+
+def test_of_a_long_log_no_more_is_read_at_once_than_a_batch_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = Quorum(1).elect(1)
+    asked: list[int] = []
+    read = leader.log.read
+
+    def measured(offset: int, max_bytes: int) -> Any:
+        asked.append(max_bytes)
+        return read(offset, max_bytes)
+
+    monkeypatch.setattr(leader.log, "read", measured)
+    partition = FetchPartition(
+        partition=0, current_leader_epoch=1, fetch_offset=0, last_fetched_epoch=0, partition_max_bytes=0
+    )
+    topic = FetchTopic(topic_id=METADATA_TOPIC_UUID, partitions=[partition])
+    request = FetchRequest(cluster_id=CLUSTER, max_wait_ms=0, min_bytes=0, max_bytes=2**31 - 1, topics=[topic])
+    response, _ = leader.on_fetch(request, 18, 0)
+    assert response.responses[0].partitions[0].records
+    assert asked == [8 << 20]

@@ -19,7 +19,7 @@ from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
 from ottla.broker.security.needs import Need
 from ottla.cluster.topic_names import CLUSTER_METADATA
-from ottla.errors import NONE, BrokerError, NotLeaderOrFollower, UnknownTopicOrPartition
+from ottla.errors import NONE, NotLeaderOrFollower, UnknownTopicOrPartition
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 UNKNOWN: Final = -1
 NODES_SINCE: Final = 2
 DIRECTORIES_SINCE: Final = 2
+NO_QUORUM: Final = str(UnknownTopicOrPartition("only the metadata log has a quorum, and is asked for alone"))
 
 DESCRIBE_CLUSTER = Need(AclOperation.DESCRIBE, AclResource.CLUSTER, is_forwarded=True)
 SERVES = Served(DescribeQuorumRequest, needs=(DESCRIBE_CLUSTER,))
@@ -49,12 +50,12 @@ async def handle(broker: Broker, request: DescribeQuorumRequest, context: Reques
 
 
 def _decide(broker: Broker, request: DescribeQuorumRequest, context: RequestContext) -> DescribeQuorumResponse:
-    image = broker.image
+    image, is_asked = broker.image, asks_for_the_log_alone(request)
     topics = [
         ResponseTopicData(
             topic_name=topic.topic_name,
             partitions=[
-                _partition(broker, topic.topic_name, partition.partition_index, context.api_version)
+                _partition(broker, context.api_version) if is_asked else unknown_log(partition.partition_index)
                 for partition in topic.partitions
             ],
         )
@@ -64,12 +65,22 @@ def _decide(broker: Broker, request: DescribeQuorumRequest, context: RequestCont
     return DescribeQuorumResponse(error_code=NONE, topics=topics, nodes=nodes)
 
 
-def _partition(broker: Broker, topic: str, index: int, version: int) -> ResponsePartitionData:
+def asks_for_the_log_alone(request: DescribeQuorumRequest) -> bool:
+    """Anything beside it makes all unknown, as in Kafka: there may be thousands of observers, to be told once."""
+    if [topic.topic_name for topic in request.topics] != [CLUSTER_METADATA]:
+        return False
+    return [partition.partition_index for partition in request.topics[0].partitions] == [0]
+
+
+def unknown_log(index: int) -> ResponsePartitionData:
+    return _refused(index, UnknownTopicOrPartition.code, NO_QUORUM)
+
+
+def _partition(broker: Broker, version: int) -> ResponsePartitionData:
     image = broker.image
-    if (topic, index) != (CLUSTER_METADATA, 0):
-        return _refused(index, UnknownTopicOrPartition(f"{topic}-{index} is not what the cluster decides by"))
     if image.controller_id != broker.id:
-        return _refused(index, NotLeaderOrFollower(f"broker {broker.id} is not the controller"))
+        error = NotLeaderOrFollower(f"broker {broker.id} is not the controller")
+        return _refused(0, error.code, str(error))
     now_ms = broker.clock.now_ms()
     others = (each for each in image.brokers if each != image.controller_id)
     end_offset = image.change_number + (1 if image.controllers else 0)  # a log counts from 0
@@ -77,7 +88,7 @@ def _partition(broker: Broker, topic: str, index: int, version: int) -> Response
     if version >= DIRECTORIES_SINCE:
         voter.replica_directory_id = broker.link.metadata_directory_id
     return ResponsePartitionData(
-        partition_index=index,
+        partition_index=0,
         error_code=NONE,
         leader_id=image.controller_id,
         leader_epoch=image.controller_epoch,
@@ -87,11 +98,11 @@ def _partition(broker: Broker, topic: str, index: int, version: int) -> Response
     )
 
 
-def _refused(index: int, error: BrokerError) -> ResponsePartitionData:
+def _refused(index: int, error_code: int, message: str) -> ResponsePartitionData:
     return ResponsePartitionData(
         partition_index=index,
-        error_code=error.code,
-        error_message=str(error),
+        error_code=error_code,
+        error_message=message,
         leader_id=UNKNOWN,
         leader_epoch=UNKNOWN,
         high_watermark=UNKNOWN,

@@ -13,7 +13,7 @@ from ottla.protocol.messages.alter_partition import AlterPartitionRequest, Alter
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-SERVES = Served(AlterPartitionRequest, entries=WIDE_ENTRIES, needs=(CLUSTER_ACTION,))
+SERVES = Served(AlterPartitionRequest, entries=WIDE_ENTRIES, is_paced=True, needs=(CLUSTER_ACTION,))
 
 
 async def handle(broker: Broker, request: AlterPartitionRequest, context: RequestContext) -> AlterPartitionResponse:

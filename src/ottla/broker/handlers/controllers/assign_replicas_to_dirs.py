@@ -13,7 +13,7 @@ from ottla.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirs
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-SERVES = Served(AssignReplicasToDirsRequest, entries=WIDE_ENTRIES, needs=(CLUSTER_ACTION,))
+SERVES = Served(AssignReplicasToDirsRequest, entries=WIDE_ENTRIES, is_paced=True, needs=(CLUSTER_ACTION,))
 
 
 async def handle(

@@ -9,15 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.cluster.quorum.link import controller_link
-from ottla.broker.handlers.cluster.describe_quorum import DESCRIBE_CLUSTER, NODES_SINCE, UNKNOWN
+from ottla.broker.handlers.cluster.describe_quorum import (
+    DESCRIBE_CLUSTER,
+    NODES_SINCE,
+    UNKNOWN,
+    asks_for_the_log_alone,
+    unknown_log,
+)
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.raft.leading import Leadership, Progress
 from ottla.cluster.raft.raft import Raft
 from ottla.cluster.raft.voters import VoterKey
-from ottla.cluster.topic_names import CLUSTER_METADATA
-from ottla.errors import NONE, NotLeaderOrFollower, UnknownTopicOrPartition
+from ottla.errors import NONE, NotLeaderOrFollower
 from ottla.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -44,13 +49,12 @@ def handle(broker: Broker, request: DescribeQuorumRequest, context: RequestConte
         return DescribeQuorumResponse(error_code=error.code, error_message=str(error), topics=[], nodes=[])
     now_ms = broker.clock.now_ms()
     ahead_ms = now_ms - controller_link(broker).raft_loop.now_ms()
+    is_asked = asks_for_the_log_alone(request)
     topics = [
         ResponseTopicData(
             topic_name=topic.topic_name,
             partitions=[
-                _partition(raft, leadership, now_ms, ahead_ms)
-                if (topic.topic_name, partition.partition_index) == (CLUSTER_METADATA, 0)
-                else _unknown(partition.partition_index)
+                _partition(raft, leadership, now_ms, ahead_ms) if is_asked else unknown_log(partition.partition_index)
                 for partition in topic.partitions
             ],
         )
@@ -104,20 +108,6 @@ def _replica(key: VoterKey, progress: Progress, ahead_ms: int) -> ReplicaState:
 
 def _by_the_clock(time_ms: int, ahead_ms: int) -> int:
     return UNKNOWN if time_ms < 0 else time_ms + ahead_ms
-
-
-def _unknown(index: int) -> ResponsePartitionData:
-    error = UnknownTopicOrPartition("only the metadata log has a quorum")
-    return ResponsePartitionData(
-        partition_index=index,
-        error_code=error.code,
-        error_message=str(error),
-        leader_id=UNKNOWN,
-        leader_epoch=UNKNOWN,
-        high_watermark=UNKNOWN,
-        current_voters=[],
-        observers=[],
-    )
 
 
 def _nodes(raft: Raft, image: ClusterImage) -> list[Node]:
