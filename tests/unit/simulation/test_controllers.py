@@ -31,10 +31,11 @@ def test_brokers_on_a_quorum_keep_what_they_acknowledged(seed):
     check(run_plan(Plan.short(seed).under_controllers()))
 
 
-@pytest.mark.parametrize("seed", [1069, 1262, 1378, 1895])
+@pytest.mark.parametrize("seed", [1069, 1262, 1378, 1895, 2069])
 def test_seeds_that_found_something_find_nothing_any_more(seed):
     """A follower that had to truncate never heard of the high watermark; a broker whose logs were lost with the
-    machine's memory was trusted; a controller whose disk failed went on; a consumer read a part of a batch twice."""
+    machine's memory was trusted; a controller whose disk failed went on; a consumer read a part of a batch twice; a
+    group that its coordinator had lost gave the numbers of its generations out again."""
     check(run_plan(Plan.short(seed).under_controllers()))
 
 

@@ -36,6 +36,17 @@ from ottla.protocol.messages.join_group import JoinGroupResponseMember
 from ottla.protocol.stored.classic_groups import GroupMetadataValue, MemberMetadata
 
 CONSUMER: Final = "consumer"  # the protocol type of consumers: their subscriptions can be read
+GENERATIONS: Final = 1 << 16
+"""So many a group has room for under one leader of its coordinator's partition."""
+EPOCHS: Final = 1 << 15
+LAST_GENERATION: Final = GENERATIONS * EPOCHS - 1
+
+
+def generations_before(leader_epoch: int) -> int:
+    """What is left to generations that began under earlier leaders of the coordinator's partition. A leader may know
+    less than they did, where copies were lost: a number that one of them gave to members, who are still there, is never
+    given to others."""
+    return max(leader_epoch, 0) % EPOCHS * GENERATIONS
 
 
 class ClassicGroup(Group):
@@ -46,6 +57,7 @@ class ClassicGroup(Group):
         self.state = ClassicState(since_ms)
         self.stored: GroupMetadataValue | None = None
         self.generation = 0
+        self.generations_before = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.leader: str | None = None
@@ -142,7 +154,7 @@ class ClassicGroup(Group):
 
     def begin_generation(self, now_ms: int) -> None:
         """All are here, or nobody: the next generation begins, and is soft until its assignment is written."""
-        self.generation += 1
+        self.generation = max(self.generation % LAST_GENERATION, self.generations_before) + 1
         self.pending_sync.clear()
         self.protocol_name = self.chosen_protocol() if self.members else None
         self.state.move_to(COMPLETING_REBALANCE if self.members else EMPTY, now_ms)

@@ -128,6 +128,7 @@ def make_group_coordinator(broker: Broker) -> GroupCoordinator:
             may_describe=may_describe,
             streams_config_of=streams_config_of,
             share_settings_of=lambda group_id: broker.sharing.leaders.settings_of(group_id),
+            leader_epoch=partition.leader_epoch,
         )
 
     runtime = Runtime(

@@ -32,7 +32,7 @@ from ottla.broker.coordinators.effects import (
     Write,
 )
 from ottla.broker.coordinators.groups.classic import ClassicGroupProtocol
-from ottla.broker.coordinators.groups.classic_group import ClassicGroup
+from ottla.broker.coordinators.groups.classic_group import ClassicGroup, generations_before
 from ottla.broker.coordinators.groups.committing import Committing, txn_commit_error
 from ottla.broker.coordinators.groups.consumer.protocol import ConsumerGroupProtocol, MayDescribe
 from ottla.broker.coordinators.groups.consumer.records import KINDS as CONSUMER_KINDS
@@ -118,10 +118,13 @@ class GroupShard:
         share_settings_of: Callable[[str], ShareGroupSettings] = lambda group_id: share_group_settings(
             {}, SharingSettings()
         ),
+        leader_epoch: int = 0,
     ) -> None:
         """`new_uuid` makes the random text of a new member id, `times_of` and its kin return the settings
-        of a group, `may_describe` those of some topics that whoever sent a request may see."""
+        of a group, `may_describe` those of some topics that whoever sent a request may see. `leader_epoch` is that of
+        the partition in which the groups are kept."""
         self.settings = settings
+        self._generations_before = generations_before(leader_epoch)
         self.cluster = cluster
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()
@@ -188,17 +191,23 @@ class GroupShard:
         classic = known if isinstance(known, ClassicGroup) else None
         if value is not None:
             founding = self._founding.pop(key.group, None)
-            group = self.groups[key.group] = classic or founding or ClassicGroup(key.group)
+            group = self._classic(classic or founding or ClassicGroup(key.group))
             group.replay(value)
         elif classic is not None:
             del self.groups[key.group]
+
+    def _classic(self, group: ClassicGroup) -> ClassicGroup:
+        """It is one of this shard's."""
+        group.generations_before = self._generations_before
+        self.groups[group.group_id] = group
+        return group
 
     def _replay_offset(
         self, key: OffsetCommitKey, value: OffsetCommitValue | None, offset: int, producer_id: int
     ) -> None:
         if value is not None and key.group not in self.groups:
             # A simple group: it has no record of its own, its offsets are all there is.
-            self.groups[key.group] = ClassicGroup(key.group, value.commit_timestamp)
+            self._classic(ClassicGroup(key.group, value.commit_timestamp))
         self.offsets.replay(key, value, offset=offset, producer_id=producer_id)
 
     def _replay_legacy_offset(

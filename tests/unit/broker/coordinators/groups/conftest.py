@@ -101,11 +101,13 @@ class World:
         self.append_error: BrokerError | None = None
         self._uuids = 0
         self._next_token = 0
+        self.leader_epoch = 0
+        """Of the partition with the log; who changes it means the broker that takes over with `restart`."""
         self.shard = self._new_shard()
         self.carry_out([each for piece in self.shard.loaded(self.now_ms) for each in piece])
 
     def _new_shard(self) -> GroupShard:
-        return GroupShard(self.settings, self.cluster, self._new_uuid)
+        return GroupShard(self.settings, self.cluster, self._new_uuid, leader_epoch=self.leader_epoch)
 
     def _new_uuid(self) -> str:
         self._uuids += 1
