@@ -13,19 +13,27 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from tests.cluster.cuttable import Cuttable
 from tests.cluster.judging import KAFKA, OTTLA
-from tests.cluster.kraft_cluster import KRaftCluster
+from tests.cluster.kraft_cluster import CLUSTER_ID, KRaftCluster
 from tests.cluster.test_kraft_broker import eventually
 from tests.conformance.java_programs import JavaPrograms, jars_or_skip
+from tests.conformance.transaction_probes import Wire
 from tests.patience import HANG_S
 
 import ottla
 from ottla.cli.lab_cluster import free_ports
+from ottla.client.admin.cluster import FeatureUpdate
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.metadata_log.batches import read_batches
+from ottla.cluster.metadata_log.loader import MetadataLoader
+from ottla.cluster.model import LOST_DIRECTORY
 from ottla.errors import OttlaError
+from ottla.protocol.messages import assign_replicas_to_dirs as dirs
+from ottla.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, DirectoryData
 from ottla.testing.promises import NumberedLoad, read_numbers
 from ottla.values import ZERO_UUID, uuid_to_text
 
@@ -187,7 +195,10 @@ def test_voters_of_settings_become_voters_of_the_log(tmp_path: Path, voters: Map
             assert level() == 0, "it was only asked"
             assert "was upgraded to 1" in cluster.tool("FeatureCommand", *upgrade)
             eventually(lambda: level() == 1, "the level is not known")
-            assert "can't" not in said_by(cluster, *upgrade).lower(), "what holds is confirmed"
+            at_controller = ("--bootstrap-controller", cluster.bootstrap_controllers)
+            said = cluster.tool("FeatureCommand", *at_controller, "upgrade", "--feature", "kraft.version=1")
+            assert "was upgraded to 1" in said, "what holds is confirmed, by the controllers themselves, too"
+            admin.update_features({"kraft.version": FeatureUpdate(1)}, timeout=HANG_S)
             with pytest.raises(AssertionError):
                 cluster.tool("FeatureCommand", *at_broker, "downgrade", "--feature", "kraft.version=0")
             before = directories()
@@ -216,3 +227,47 @@ def said_by(cluster: KRaftCluster, *words: str) -> str:
         return cluster.tool("FeatureCommand", *words)
     except AssertionError as failure:
         return str(failure)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("side", [KAFKA, OTTLA])
+def test_a_replica_that_its_broker_calls_lost_is_led_by_another_until_it_is_back(tmp_path: Path, side: str) -> None:
+    """What a broker of ours says of a partition that rotted (AssignReplicasToDirs, directory LOST) is understood. Our
+    broker, which has the replica all the time, says where it is as soon as it sees that it is called lost."""
+    with running(tmp_path, {1: side}, {OURS: OTTLA, APACHES: KAFKA}) as cluster:
+        cluster.create_topic("clicks", 2, 2)
+        cluster.wait_for_copies("clicks")
+        with ottla.Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+
+            def partitions() -> dict[int, Any]:
+                found = admin.describe_topics(["clicks"], timeout=HANG_S)["clicks"]
+                return {partition.partition: partition for partition in found.partitions}
+
+            index = next(number for number, partition in partitions().items() if partition.leader == OURS)
+            image = image_of(cluster, 1)
+            topic = image.topic("clicks")
+            assert topic is not None
+            lost = DirectoryData(
+                id=LOST_DIRECTORY,
+                topics=[dirs.TopicData(topic_id=topic.id, partitions=[dirs.PartitionData(partition_index=index)])],
+            )
+            request = AssignReplicasToDirsRequest(
+                broker_id=OURS, broker_epoch=image.brokers[OURS].epoch, directories=[lost]
+            )
+            with Wire(cluster.controllers[1].address) as wire:
+                answer = wire.ask(request, 0)
+            assert (answer.error_code, answer.directories[0].topics[0].partitions[0].error_code) == (0, 0)
+            eventually(lambda: partitions()[index].leader == APACHES, "it is led by who is said to have lost it")
+            eventually(lambda: OURS in partitions()[index].in_sync, "it does not come back")
+            assert topic.partitions[index].replicas
+            after = image_of(cluster, 1).partition("clicks", index)
+            assert after is not None
+            assert LOST_DIRECTORY not in after.directories
+
+
+def image_of(cluster: KRaftCluster, controller: int) -> ClusterImage:
+    """What its metadata log says, all of it."""
+    loader = MetadataLoader(CLUSTER_ID)
+    for batch in read_batches(metadata_bytes(cluster, controller)):
+        loader.add(batch)
+    return loader.image

@@ -366,6 +366,9 @@ class Broker:
         log.error("%s is offline here: %s", partition.name, error)
         partition.offline = error
         self.link.directory_failed()
+        directory = self.replicas.directory_of(partition.name)
+        if directory is not None and directory.is_online:
+            self.link.replica_moved(partition.name)  # nothing else of its directory is gone, so it is said of it alone
         self.progress.flushed(partition)
         coordinator = self.coordinators.of_topic(partition.name.topic)
         if coordinator is not None:

@@ -2,7 +2,9 @@
 
 1. A broker with several directories chooses where a new replica lies; until it has said so, the image has the replica
    in UNASSIGNED. The same when a replica has moved, or was found elsewhere than the image has it.
-2. What differs is kept until the controller has taken it, or the image shows it, or the replica is gone. A request has
+2. A replica that cannot be served, because it rotted and no other copy mends it, is LOST: the controllers take it out
+   of the in-sync set, and another one leads. After a restart it is where it was, and catches up.
+3. What differs is kept until the controller has taken it, or the image shows it, or the replica is gone. A request has
    at most ASSIGNMENTS_LIMIT partitions, as in Kafka, and one is on its way at a time.
 
 Plain state: requests are returned as messages, responses come in as arguments.

@@ -41,7 +41,7 @@ from ottla.cluster import model
 from ottla.cluster.changes import Change, RegisterBroker, UnregisterBroker
 from ottla.cluster.image import NO_CONTROLLER, ClusterImage
 from ottla.cluster.metadata_log.levels import CORDONED_SINCE, DIRECTORIES_SINCE
-from ottla.cluster.model import METADATA_VERSION
+from ottla.cluster.model import LOST_DIRECTORY, METADATA_VERSION
 from ottla.cluster.raft.log import LogState, MetadataLog
 from ottla.errors import NotController, OttlaError, broker_error
 from ottla.light_dataclasses import replace
@@ -306,7 +306,7 @@ class KRaftLink:
 
     def _assign_directories(self, topics: set[str] | None) -> None:
         """Tell the controllers where replicas of these topics lie that the image has elsewhere, or nowhere; None is
-        all topics."""
+        all topics. One that cannot be served, in a directory that works, is lost: who has a good copy leads then."""
         broker = self._broker
         for partition in broker.replicas if topics is None or topics else ():
             state, index = partition.state, partition.name.partition
@@ -319,7 +319,8 @@ class KRaftLink:
                 self._assignments.forget(partition.topic_id, index)
                 continue
             known = state.directories[state.replicas.index(broker.id)]
-            self._assignments.lies(partition.topic_id, index, directory.directory_id, known)
+            place = directory.directory_id if partition.offline is None else LOST_DIRECTORY
+            self._assignments.lies(partition.topic_id, index, place, known)
         if len(self._assignments) and self._assigning is None:
             self._assigning = self._start(self._assign())
 

@@ -20,7 +20,7 @@ from ottla.broker.server import Server
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.world import World
 from ottla.clock import SystemClock
-from ottla.cluster.model import UNASSIGNED_DIRECTORY
+from ottla.cluster.model import LOST_DIRECTORY, UNASSIGNED_DIRECTORY
 from ottla.errors import KafkaStorageError, OttlaError
 from ottla.net.transport import TcpTransport
 from ottla.protocol.api import APIS_BY_NAME
@@ -275,6 +275,27 @@ def test_a_topic_that_is_created_for_a_client_is_asked_for_in_a_version_of_the_c
 def directories(controller: FakeController) -> list[bytes]:
     topic = controller.loader.image.topic("orders")
     return [directory for each in topic.partitions for directory in each.directories]
+
+
+def test_a_partition_that_cannot_be_served_is_lost_alone_until_the_next_start() -> None:
+    async def work(controller: FakeController) -> None:
+        files, here = formatted(ONE), b"one".ljust(16, b"!")
+        made = server(controller, files, ONE)
+        await made.start()
+        controller.create_topic("orders", 2, [ME], directory=here)
+        await eventually(lambda: len(made.broker.replicas) == 2, "the replicas are made")
+        rotten = made.broker.replicas.get(TopicPartition("orders", 1))
+        made.broker.take_offline(rotten, KafkaStorageError("it is rotten"))
+        await eventually(lambda: directories(controller) == [here, LOST_DIRECTORY], "the controllers hear of it")
+        assert not any(beat.offline_log_dirs for beat in beats(controller)), "nothing else in the directory is gone"
+        assert made.broker.replicas.get(TopicPartition("orders", 0)).offline is None
+        await made.stop()
+        again = server(controller, files, ONE)
+        await again.start()
+        await eventually(lambda: directories(controller) == [here, here], "it is where it was")
+        await again.stop()
+
+    run(work)
 
 
 def test_a_replica_is_made_in_the_directory_that_the_image_says() -> None:
