@@ -170,7 +170,6 @@ def _member_value(member: Member) -> dict[str, object]:
         "silent_ms": member.silent_ms,
         "registered": member.is_registered,
         "fenced": member.is_fenced,
-        "in_controlled_shutdown": member.is_stopping,
         "directory_id": None if member.directory_id is None else uuid_to_text(member.directory_id),
         "state": member.state,
     }

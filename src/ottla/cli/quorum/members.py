@@ -8,7 +8,6 @@
 4. Who follows the log without a vote is a controller where its controllers' listeners are told, and a broker where one
    is registered with its id. One that is neither was forgotten (`ottla cluster remove`) and runs on; or Apache's
    controllers do not say that it is one of them.
-5. That a broker is in controlled shutdown is told by Ottla's brokers.
 """
 
 from __future__ import annotations
@@ -44,8 +43,6 @@ class Member:
     lag: int | None
     silent_ms: int | None
     is_fenced: bool
-    is_stopping: bool = False
-    """In controlled shutdown: it serves what it has not handed over yet."""
     directory_id: bytes | None = None
 
     @property
@@ -71,8 +68,6 @@ class Member:
             said.append("not registered")
         if self.is_fenced:
             said.append("fenced")
-        elif self.is_stopping:
-            said.append("in controlled shutdown")
         if self.silent_ms is None:
             said.append("not heard of")
         elif self.silent_ms >= SILENT_MS:
@@ -110,7 +105,6 @@ def members_of(cluster: ClusterDescription, quorum: QuorumInfo) -> list[Member]:
                 lag=None if replica is None else lag(quorum, replica),
                 silent_ms=None if replica is None else silent_ms(quorum, replica),
                 is_fenced=node_id in cluster.fenced,
-                is_stopping=node_id in cluster.in_controlled_shutdown,
                 directory_id=None if replica is None else replica.directory_id,
             )
         )

@@ -37,8 +37,6 @@ class ClusterDescription:
     nodes: tuple[Node, ...]
     fenced: frozenset[int] = frozenset()
     authorized_operations: frozenset[AclOperation] | None = None
-    in_controlled_shutdown: frozenset[int] = frozenset()
-    """As far as the broker that was asked tells it, which Apache's do not."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +59,6 @@ class DescribeCluster(Question[ClusterDescription]):
             nodes=tuple(sorted(nodes)),
             fenced=frozenset(each.broker_id for each in response.brokers if each.is_fenced),
             authorized_operations=operations_of(response.cluster_authorized_operations),
-            in_controlled_shutdown=frozenset(
-                broker.broker_id for broker in response.brokers if broker.in_controlled_shutdown
-            ),
         )
 
 

@@ -4,12 +4,9 @@ What each version changed:
 
     1: endpoint type: brokers or controllers; request gains endpoint_type; response gains endpoint_type.
     2: fenced brokers on demand; request gains include_fenced_brokers; response gains is_fenced.
-
-Kafka does not tell who is in controlled shutdown. Ottla's brokers do, in a tagged field of our own, which who does not
-know it passes over (docs/decisions/0237).
 """
 
-from ottla.protocol.schema import Bool, Int8, Int16, Int32, Message, String, Struct, since, tagged
+from ottla.protocol.schema import Bool, Int8, Int16, Int32, Message, String, Struct, since
 
 
 class DescribeClusterRequest(Message, versions="0-2", flexible=0):
@@ -24,7 +21,6 @@ class DescribeClusterBroker(Struct):
     port: Int32
     rack: String | None = None
     is_fenced: Bool = since(2, default=False)
-    in_controlled_shutdown: Bool = tagged(10_000, since=2, default=False, ignorable=True)
 
 
 class DescribeClusterResponse(Message, versions="0-2", flexible=0):

@@ -30,7 +30,6 @@ def cluster(
     *,
     brokers: Sequence[int] = (1, 2, 3, 4),
     fenced: Sequence[int] = (),
-    stopping: Sequence[int] = (),
     voters: Sequence[QuorumReplica] = (),
     controllers: Sequence[int] = (),
     forgotten: Sequence[int] = (),
@@ -44,7 +43,6 @@ def cluster(
         1,
         tuple(Node(node_id, f"host-{node_id}", 9092) for node_id in brokers),
         frozenset(fenced),
-        in_controlled_shutdown=frozenset(stopping),
     )
     at = (QuorumEndpoint("CONTROLLER", "10.0.0.1", 9093),)
     endpoints = dict.fromkeys([*voting, *controllers], at)
@@ -77,16 +75,6 @@ def test_who_followed_once_and_is_no_broker_is_not_shown() -> None:
     observers = (replica(7, silent_ms=60_000), replica(8, silent_ms=400))
     found = members_of(described, QuorumInfo(1, 4, 50, (replica(1),), observers))
     assert [(each.id, each.roles) for each in found] == [(1, ("broker", "controller")), (8, ())]
-
-
-def test_a_broker_that_hands_over_is_shown_so_until_it_has_stopped() -> None:
-    found = cluster(brokers=(1, 2, 4), fenced=(4,), stopping=(2, 4))
-    assert [(member.id, member.state, member.is_alive) for member in found] == [
-        (1, "ok", True),
-        (2, "in controlled shutdown", True),
-        (3, "ok", True),
-        (4, "fenced", False),
-    ]
 
 
 def test_who_follows_is_a_controller_or_a_broker_or_forgotten() -> None:

@@ -1,4 +1,4 @@
-"""DescribeCluster: id, controller and brokers of the cluster; how they are is for who asks for fenced ones, too."""
+"""DescribeCluster: id, controller and brokers of the cluster."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ def handle(broker: Broker, request: DescribeClusterRequest, context: RequestCont
                 port=endpoint.port,
                 rack=one.rack,
                 is_fenced=one.fenced,
-                in_controlled_shutdown=request.include_fenced_brokers and one.in_controlled_shutdown,
             )
             answer.brokers.append(described)
     if request.include_cluster_authorized_operations:
