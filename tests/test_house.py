@@ -211,6 +211,37 @@ def test_there_is_one_way_to_wait_in_the_broker() -> None:
         assert other_waits(path, name) == [], f"{name}: await a future (waiting/purgatory.py) instead"
 
 
+def lookalikes_of_futures(path: Path) -> list[str]:
+    """Classes that are resolved as a future is, beside asyncio's."""
+    return [
+        node.name
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        and {"done", "set_result"} <= {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+    ]
+
+
+def callers_of(method: str) -> set[str]:
+    """Files of the broker that call a method of this name."""
+    return {
+        str(path.relative_to(ROOT / "src/ottla/broker"))
+        for path in BROKER_SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == method
+    }
+
+
+def test_a_produce_has_one_way() -> None:
+    """One queue, one append, one pending answer (decision 0242)."""
+    found = {name for path in BROKER_SOURCES for name in lookalikes_of_futures(path)}
+    # What a follower asks is written and answered by its connection, as the client's requests are (net/connection.py).
+    assert found == {"CopyQuestion"}
+    assert callers_of("append_queued") == {"produce/writer.py", "replication/partition.py"}
+    assert callers_of("append_run") - {"replication/partition.py"} == {"replication/writes.py"}
+    assert callers_of("append_batch") == {"replication/partition.py", "replication/writes.py"}
+    assert callers_of("hold") & {"produce/writer.py"} == {"produce/writer.py"}
+
+
 def test_the_check_of_waits_finds_what_it_is_for(tmp_path: Path) -> None:
     path = tmp_path / "bad.py"
     path.write_text(

@@ -25,8 +25,6 @@ SUITES = (
     "tests/client/test_consumer_async.py",
     "tests/client/test_consumer_groups.py",
     "tests/unit/broker/produce",
-    "tests/unit/broker/test_simple_produce.py",
-    "tests/unit/broker/test_produce_runs.py",
     "tests/unit/client/consumer",
     "tests/unit/client/producer",
 )

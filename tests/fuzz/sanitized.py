@@ -29,8 +29,6 @@ TESTS = (
     "tests/unit/broker/fetch",
     "tests/unit/broker/produce",
     "tests/unit/broker/replication/test_simple_fetch.py",
-    "tests/unit/broker/test_simple_produce.py",
-    "tests/unit/broker/test_produce_runs.py",
     "tests/unit/net/test_framing.py",
     "tests/unit/net/test_tls_twins.py",
     "tests/unit/storage/log",

@@ -147,7 +147,7 @@ BUGS = (
     ),
     Bug(
         "acknowledges-after-losing-office",
-        "broker/produce/committed.py",
+        "broker/produce/writer.py",
         "            partition.check_leader()\n",
         "            assert partition is not None\n",
         "a broker that leads no more acknowledges when the next leader's records pass the offset",

@@ -32,6 +32,7 @@ from ottla.broker.observe.log_levels import LogLevels, set_levels
 from ottla.broker.observe.request_metrics import RequestMetrics
 from ottla.broker.observe.stalls import Stalls
 from ottla.broker.observe.topic_metrics import TopicMetrics
+from ottla.broker.produce.writer import Writer
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.connections import ConnectionRates
 from ottla.broker.replication.corruption import Corruption
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
     from ottla.broker.housekeeping.compaction import Cleaning
     from ottla.broker.network.processor import Connection
     from ottla.broker.observe.tracing import BrokerTracing
-    from ottla.broker.produce.gathered import Gathered
     from ottla.broker.registry.service import SchemaRegistry
     from ottla.broker.registry.validation import SchemaChecks
     from ottla.broker.replication.log_dir_moves import LogDirMoves
@@ -87,7 +87,6 @@ class Broker:
     """
 
     cleaning: Cleaning | None = None  # while logs are compacted
-    gathered: Gathered | None = None  # since the first request that could be
     connections: Callable[[], Sequence[Connection]] = staticmethod(tuple)  # the network's, set by who has one
     internal_topics = INTERNAL_TOPICS
     is_legal_topic_name = staticmethod(is_legal_name)
@@ -141,6 +140,7 @@ class Broker:
         self._sharing_deadlines: tuple[HasDeadlines, ...] = ()
         self.deadlines = self._make_deadlines()
         self._directory_failed = directory_failed
+        self.writer = Writer(self)
         self.progress = self._make_progress(pool)
         self.replicas = self._make_replicas(logs)
         self.corruption = Corruption(self, pool)
@@ -161,18 +161,13 @@ class Broker:
             notify=self._committed,
             failed=self._sync_failed,
             synced_in=self.counts.flushes.record,
-            before_round=self.append_gathered,
+            before_round=self.writer.append_all,
         )
 
     async def _watched(self, work: Work[None]) -> None:
         """Background work, whose long steps are noted."""
         note = partial(self.stalls.note, getattr(work, "__qualname__", "background work"))
         await noted(work, FirstWait(self.clock.monotonic_ms, note))
-
-    def append_gathered(self) -> None:
-        """Append what was read and waits for others (produce/gathered.py): nobody overtakes it."""
-        if self.gathered is not None:
-            self.gathered.append_all()
 
     def _make_config_rules(self, settings: BrokerSettings) -> ConfigRules:
         return ConfigRules(

@@ -64,6 +64,24 @@ class Unanswered:
         await asyncio.sleep(0)
 
 
+class Together:
+    """The answers to requests that came together, which leave now or when the test says so."""
+
+    def __init__(self, *texts: bytes, is_over: bool = True) -> None:
+        self.texts = texts
+        self.is_over = is_over
+        self.request_bytes: list[int] = []
+
+    def content(self) -> bytes:
+        return b"".join(map(framed, self.texts))
+
+    def leave_by(self, connection: Connection, places: list[int]) -> None:
+        self.connection, self.places = connection, places
+
+    def end(self) -> None:
+        self.connection.leave(self.places, self.content())
+
+
 class Script:
     """A dispatcher that answers from a list."""
 
@@ -83,10 +101,8 @@ class Script:
         run = self.runs.pop(0)
         if isinstance(run, Exception):
             raise run
-        sizes = [len(frame), *(len(following.popleft()) for _ in run[1:])]
-        if all(isinstance(each, list) for each in run):
-            return b"".join(framed(each[0]) for each in run)
-        return list(zip(run, sizes, strict=True))
+        run.request_bytes = [len(frame), *(len(following.popleft()) for _ in run.texts[1:])]
+        return run
 
 
 def connect(*answers: Any) -> tuple[Connection, FakeLink]:
@@ -350,7 +366,7 @@ def connect_run(run: Any, following: int, *answers: Any) -> tuple[Connection, Fa
 
 
 def test_requests_that_came_together_are_answered_in_their_order() -> None:
-    connection, link = connect_run([[b"one"], [b"two"], [b"three"]], 3)
+    connection, link = connect_run(Together(b"one", b"two", b"three"), 3)
     connection.frame_received(memoryview(b"frame"))
     assert b"".join(link.written) == framed(b"one") + framed(b"two") + framed(b"three")
     assert len(link.following) == 1
@@ -358,7 +374,7 @@ def test_requests_that_came_together_are_answered_in_their_order() -> None:
 
 
 def test_a_run_for_a_client_that_does_not_read_waits_until_it_does() -> None:
-    connection, link = connect_run([[b"one"], [b"two"]], 1)
+    connection, link = connect_run(Together(b"one", b"two"), 1)
     link.writable = False
     connection.frame_received(memoryview(b"frame"))
     assert link.written == []
@@ -369,14 +385,28 @@ def test_a_run_for_a_client_that_does_not_read_waits_until_it_does() -> None:
     assert connection.is_idle
 
 
-def test_in_a_run_an_answer_that_is_ready_waits_for_the_one_before() -> None:
+def test_answers_of_a_run_that_end_later_keep_their_places() -> None:
+    together = Together(b"one", b"two", is_over=False)
+    connection, link = connect_run(together, 1, [b"three"])
+    connection.frame_received(memoryview(b"frame"))
+    connection.frame_received(memoryview(b"frame"))
+    assert link.written == []
+    together.end()
+    assert b"".join(link.written) == framed(b"one") + framed(b"two") + framed(b"three")
+    assert connection.is_idle
+
+
+def test_a_run_behind_an_answer_that_waits_leaves_behind_it() -> None:
     async def test() -> None:
         later: Unanswered = Unanswered()
-        connection, link = connect_run([[b"one"], later.wait(), [b"three"]], 2)
+        connection, link = connect(later)
         connection.frame_received(memoryview(b"frame"))
-        assert link.written == [framed(b"one")]
-        await later.resolve([b"two"])
-        assert b"".join(link.written[1:]) == framed(b"two") + framed(b"three")
+        connection._dispatcher.runs.append(Together(b"two", b"three"))  # type: ignore[attr-defined]
+        link.following.append(memoryview(b"frame"))
+        connection.frame_received(memoryview(b"frame"))
+        assert link.written == []
+        await later.resolve([b"one"])
+        assert b"".join(link.written) == framed(b"one") + framed(b"two") + framed(b"three")
 
     run(test)
 

@@ -18,7 +18,7 @@ from collections import deque
 from functools import partial
 from typing import Final
 
-from ottla.broker.network.processor import Answer, Answering, CloseConnection, Connection, Dispatcher, RunAnswering
+from ottla.broker.network.processor import Answer, Answering, CloseConnection, Connection, Dispatcher, RunAnswers
 from ottla.broker.requests.running import awaited, resolve
 from ottla.broker.requests.served import BROKER_APIS
 from ottla.clock import Clock
@@ -62,7 +62,9 @@ class ClientGate:
             return self._behind.dispatch(frame, connection)
         return self._dispatch_when_open(bytes(frame), connection)
 
-    def dispatch_run(self, frame: memoryview, following: deque[memoryview], connection: Connection) -> RunAnswering:
+    def dispatch_run(
+        self, frame: memoryview, following: deque[memoryview], connection: Connection
+    ) -> RunAnswers | None:
         return self._behind.dispatch_run(frame, following, connection) if self.is_open else None
 
     async def _dispatch_when_open(self, frame: bytes, connection: Connection) -> Answer | None:

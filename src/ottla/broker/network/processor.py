@@ -26,7 +26,6 @@ from functools import partial
 from types import CoroutineType
 from typing import Any, Final, Protocol, TypeAlias
 
-from ottla.broker.network.held import HeldAnswers
 from ottla.broker.network.portions import PORTION_BYTES, read_portion
 from ottla.broker.network.waiting_requests import NO_LIMIT, WaitingRequests
 from ottla.broker.observe.log_limit import LineLimit
@@ -52,8 +51,6 @@ Piece: TypeAlias = Buffer | FileSlice
 Answer: TypeAlias = Sequence[Piece]
 Answering: TypeAlias = Answer | Work[Answer | None] | None
 """The answer to a request, None for no answer, or a coroutine that returns either."""
-RunAnswering: TypeAlias = bytes | HeldAnswers | list[tuple[Answering, int]] | None
-"""The answers to requests that came together: whole frames, now or later, or one by one with the request's size."""
 
 
 class AnswerTimes(Protocol):
@@ -61,6 +58,28 @@ class AnswerTimes(Protocol):
 
     def queued(self, for_ms: float) -> None: ...
     def sent(self, for_ms: float) -> None: ...
+    def waited(self, started_ms: float, waits_since_ms: float, now_ms: float, count: int = 1) -> None: ...
+
+
+class RunAnswers(Protocol):
+    """The answers to requests that came together by one connection."""
+
+    @property
+    def request_bytes(self) -> list[int]:
+        """The sizes of the requests that are answered."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether they can leave now."""
+
+    def content(self) -> bytes:
+        """Whole frames."""
+
+    def timed(self, clock: Clock, times: AnswerTimes, started_ms: float) -> None:
+        """The requests began then, and their answers leave later."""
+
+    def leave_by(self, connection: Connection, places: list[int]) -> None:
+        """They call `leave` with these places when they can."""
 
 
 class TimedAnswer(list[Piece]):
@@ -94,7 +113,9 @@ class Dispatcher(Protocol):
     def dispatch(self, frame: memoryview, connection: Connection) -> Answering:
         """CloseConnection ends the connection, also out of a coroutine."""
 
-    def dispatch_run(self, frame: memoryview, following: deque[memoryview], connection: Connection) -> RunAnswering:
+    def dispatch_run(
+        self, frame: memoryview, following: deque[memoryview], connection: Connection
+    ) -> RunAnswers | None:
         """The answers to this request and to those that it takes away from `following`, if there are any; None when it
         is to be dispatched alone."""
 
@@ -260,27 +281,19 @@ class Connection:
             return True
         if answers is None:
             return False
-        if isinstance(answers, HeldAnswers):
-            self._hold_back(answers)
-            return True
-        if isinstance(answers, bytes):
-            if self.is_idle:
-                self._write_frames(answers)
-                return True
-            answers = [((content,), len(content)) for content in _frames_in(answers)]
-        for answer, size_bytes in answers:
-            self._answer(answer, size_bytes, None if self.is_idle else self._arrived(size_bytes))
+        sizes = answers.request_bytes
+        if not answers.is_over:
+            answers.leave_by(self, [self._arrived(sizes[0])] if len(sizes) == 1 else list(map(self._arrived, sizes)))
+            if not self._order.wants_reading or self._waiting.is_full:
+                self._resume_or_pause_reading()
+        elif self.is_idle:
+            self._write_frames(answers.content())
+        else:
+            for answer, size_bytes in zip(_frames_in(answers.content()), sizes, strict=True):
+                self._answer((answer,), size_bytes, self._arrived(size_bytes))
         return True
 
-    def _hold_back(self, held: HeldAnswers) -> None:
-        """Keep places for answers that leave later."""
-        sizes = held.request_bytes
-        places = [self._arrived(sizes[0])] if len(sizes) == 1 else list(map(self._arrived, sizes))
-        held.leave = partial(self._leave, places)
-        if not self._order.wants_reading or self._waiting.is_full:
-            self._resume_or_pause_reading()
-
-    def _leave(self, places: list[int], content: bytes) -> None:
+    def leave(self, places: list[int], content: bytes) -> None:
         """Answers that were held back, as whole frames: by one write. Where others come first, each takes its place,
         from the last to the first, so that all leave by one write then."""
         try:

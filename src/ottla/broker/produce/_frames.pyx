@@ -13,7 +13,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
 from ottla.broker.produce import frames as produce_frames
-from ottla.broker.produce.frames import PlainRun, Produce, SimpleProduce
+from ottla.broker.produce.frames import Produce
 
 cdef enum:
     FLEXIBLE_SINCE = 9
@@ -26,17 +26,10 @@ cdef enum:
     ENTRY_BYTES_MAX = 64
     CORRELATION_AT = 4
     HEADER_FIXED_BYTES = 8
-    ACKS_ALL = -1
-    NO_TIMESTAMP = -1
-    BATCH_HEADER_BYTES = 61
-    CODEC_AT = 22
-    PLAIN_ENTRIES = 257
 
 cdef object scan_by_fields = produce_frames.scan
 cdef object write_by_fields = produce_frames.write
 cdef object write_run_by_fields = produce_frames.write_run
-cdef object write_appended_by_fields = produce_frames.write_appended
-cdef object write_placed_by_fields = produce_frames.write_placed
 cdef tuple UNREADABLE = produce_frames.UNREADABLE
 
 
@@ -171,178 +164,6 @@ def scan_run(int version, int64_t entries_limit, list frames, Py_ssize_t positio
     return requests
 
 
-# ---- simple requests: see scan_simple() of the twin ----
-
-cdef object simple_records(Reader* reader, object frame, const uint8_t* start):
-    """The batch at which the reader stands, when it is the last thing in its frame but for empty tags, else None."""
-    cdef int64_t length = read_length(reader, False)
-    cdef Py_ssize_t first
-    if length < BATCH_HEADER_BYTES or lacks(reader, length) or reader.at[CODEC_AT] != 0:
-        return None
-    first = reader.at - start
-    reader.at += length
-    read_tags(reader)  # of the partition,
-    read_tags(reader)  # of the topic
-    read_tags(reader)  # and of the request
-    return None if reader.gave_up or reader.at != reader.end else frame[first : first + length]
-
-
-cdef object alike_records(object frame, const Py_buffer* first, Py_ssize_t records_at, Reader* reader):
-    """The batch of a frame that has the same bytes as the first one up to its records, else None."""
-    cdef Py_buffer view
-    cdef const uint8_t* start
-    PyObject_GetBuffer(frame, &view, PyBUF_SIMPLE)
-    try:
-        start = <const uint8_t*> view.buf
-        if view.len < records_at or memcmp(start, first.buf, CORRELATION_AT) != 0 or memcmp(
-            start + HEADER_FIXED_BYTES, <const uint8_t*> first.buf + HEADER_FIXED_BYTES, records_at - HEADER_FIXED_BYTES
-        ) != 0:
-            return None
-        reader.at = start + records_at
-        reader.end = start + view.len
-        return simple_records(reader, frame, start)
-    finally:
-        PyBuffer_Release(&view)
-
-
-cdef object read_simple(int version, list frames, const Py_buffer* first, Py_ssize_t position):
-    cdef Reader reader
-    cdef const uint8_t* start = <const uint8_t*> first.buf
-    cdef int32_t acks, timeout_ms, index
-    cdef object topic, records
-    cdef list found
-    cdef Py_ssize_t records_at, number
-    reader.at = start + position
-    reader.end = start + first.len
-    reader.entries_left = 2
-    reader.is_flexible = version >= FLEXIBLE_SINCE
-    reader.is_strict = True
-    reader.gave_up = not HEADER_FIXED_BYTES <= position <= first.len
-    if read_length(&reader, True) != -1:
-        return None
-    acks = read_int16(&reader)
-    timeout_ms = read_int32(&reader)
-    if read_count(&reader) != 1 or not (acks == ACKS_ALL or acks == 1):
-        return None
-    topic = read_topic(&reader, version >= TOPIC_IDS_SINCE)
-    if read_count(&reader) != 1:
-        return None
-    index = read_int32(&reader)
-    if reader.gave_up:
-        return None
-    records_at = reader.at - start
-    records = simple_records(&reader, frames[0], start)
-    if records is None:
-        return None
-    found = [records]
-    for number in range(1, len(frames)):
-        records = alike_records(frames[number], first, records_at, &reader)
-        if records is None:
-            break
-        found.append(records)
-    return tuple.__new__(SimpleProduce, (acks, timeout_ms, topic, index, found))
-
-
-def scan_simple(int version, list frames, Py_ssize_t position):
-    """The simple requests at the front of `frames` that differ in nothing but their records; None without any."""
-    cdef Py_buffer first
-    PyObject_GetBuffer(frames[0], &first, PyBUF_SIMPLE)
-    try:
-        return read_simple(version, frames, &first, position)
-    finally:
-        PyBuffer_Release(&first)
-
-
-# ---- plain requests of several partitions: see scan_plain_run() of the twin ----
-
-cdef object plain_records(Reader* reader, object frame, const uint8_t* start):
-    """The batch at which the reader stands, with the tags of its partition, else None."""
-    cdef int64_t length = read_length(reader, False)
-    cdef Py_ssize_t first
-    if length < BATCH_HEADER_BYTES or lacks(reader, length) or reader.at[CODEC_AT] != 0:
-        return None
-    first = reader.at - start
-    reader.at += length
-    read_tags(reader)
-    return None if reader.gave_up else frame[first : first + length]
-
-
-cdef object plain_request(int version, object frame, const Py_buffer* view, Py_ssize_t position):
-    """(acks, time-out, topic), the indexes of its partitions and their batches; None when it is not plain."""
-    cdef Reader reader
-    cdef const uint8_t* start = <const uint8_t*> view.buf
-    cdef int32_t acks, timeout_ms, index
-    cdef int64_t count
-    cdef object topic, records
-    cdef list order = []
-    cdef list batches = []
-    reader.at = start + position
-    reader.end = start + view.len
-    reader.entries_left = PLAIN_ENTRIES
-    reader.is_flexible = version >= FLEXIBLE_SINCE
-    reader.is_strict = True
-    reader.gave_up = False
-    if read_length(&reader, True) != -1:
-        return None
-    acks = read_int16(&reader)
-    timeout_ms = read_int32(&reader)
-    if read_count(&reader) != 1 or not (acks == ACKS_ALL or acks == 1):
-        return None
-    topic = read_topic(&reader, version >= TOPIC_IDS_SINCE)
-    count = read_count(&reader)
-    if reader.gave_up or count < 1:
-        return None
-    while count > 0:
-        index = read_int32(&reader)
-        records = plain_records(&reader, frame, start)
-        if records is None:
-            return None
-        order.append(index)
-        batches.append(records)
-        count -= 1
-    read_tags(&reader)  # of the topic
-    read_tags(&reader)  # and of the request
-    if reader.gave_up or reader.at != reader.end:
-        return None
-    return (acks, timeout_ms, topic), order, batches
-
-
-def scan_plain_run(int version, list frames, Py_ssize_t position):
-    """The plain requests at the front of `frames` that have the same acks, time-out and topic; None without any."""
-    cdef Py_buffer view
-    cdef object frame, request, index
-    cdef tuple terms, first_terms = None
-    cdef list order, batches, known
-    cdef list orders = []
-    cdef dict parts = {}
-    cdef Py_ssize_t number
-    for frame in frames:
-        if not begins_alike(frame, frames[0], position):
-            break
-        PyObject_GetBuffer(frame, &view, PyBUF_SIMPLE)
-        try:
-            request = plain_request(version, frame, &view, position)
-        finally:
-            PyBuffer_Release(&view)
-        if request is None:
-            break
-        terms, order, batches = request
-        if first_terms is None:
-            first_terms = terms
-        elif terms != first_terms:
-            break
-        for number in range(len(order)):
-            index = order[number]
-            known = parts.get(index)
-            if known is None:
-                parts[index] = known = []
-            known.append(batches[number])
-        orders.append(order)
-    if first_terms is None:
-        return None
-    return tuple.__new__(PlainRun, (*first_terms, parts, orders))
-
-
 # ---- writing ----
 
 cdef inline uint8_t* put_count(uint8_t* at, Py_ssize_t count, int version) noexcept:
@@ -466,61 +287,5 @@ def write_run(int version, list frames, list all_answers):
         body = at + 4
         at = put_tags(put_correlation(body, frames[index]), version)
         at = put_answers(at, all_answers[index], version)
-        put_int32(body - 4, <uint32_t> (at - body))
-    return written[: at - start]
-
-
-def write_appended(int version, list frames, topic, int32_t index, list batches, int64_t log_start_offset):
-    """Whole frames that answer simple requests, from the first on: each batch was appended, and where."""
-    cdef bytes name, written
-    cdef uint8_t* start
-    cdef uint8_t* at
-    cdef uint8_t* body
-    cdef Py_ssize_t number
-    if len(topic) > STRING_BYTES_MAX // 4:
-        return write_appended_by_fields(version, frames, topic, index, batches, log_start_offset)
-    name = topic if version >= TOPIC_IDS_SINCE else PyUnicode_AsUTF8String(topic)
-    written = PyBytes_FromStringAndSize(NULL, len(batches) * (3 * ENTRY_BYTES_MAX + len(name)))
-    start = at = <uint8_t*> PyBytes_AS_STRING(written)
-    for number in range(len(batches)):
-        body = at + 4
-        at = put_tags(put_correlation(body, frames[number]), version)
-        at = put_topic(put_count(at, 1, version), name, len(name), version)
-        at = put_count(at, 1, version)
-        at = put_appended(at, index, batches[number][0], NO_TIMESTAMP, log_start_offset, version)
-        at = put_tags(put_int32(put_tags(at, version), 0), version)
-        put_int32(body - 4, <uint32_t> (at - body))
-    return written[: at - start]
-
-
-def write_placed(int version, list frames, topic, list orders, dict placed, dict log_starts):
-    """Whole frames that answer the requests of a PlainRun: each batch was appended, and where."""
-    cdef bytes name, written
-    cdef uint8_t* start
-    cdef uint8_t* at
-    cdef uint8_t* body
-    cdef Py_ssize_t number
-    cdef Py_ssize_t room = 0
-    cdef dict places = {}
-    cdef list order
-    cdef object index, batches
-    if len(topic) > STRING_BYTES_MAX // 4:
-        return write_placed_by_fields(version, frames, topic, orders, placed, log_starts)
-    name = topic if version >= TOPIC_IDS_SINCE else PyUnicode_AsUTF8String(topic)
-    for index, batches in placed.items():
-        places[index] = iter(batches)
-    for order in orders:
-        room += 2 * ENTRY_BYTES_MAX + len(name) + ENTRY_BYTES_MAX * len(order)
-    written = PyBytes_FromStringAndSize(NULL, room)
-    start = at = <uint8_t*> PyBytes_AS_STRING(written)
-    for number in range(len(orders)):
-        order = orders[number]
-        body = at + 4
-        at = put_tags(put_correlation(body, frames[number]), version)
-        at = put_topic(put_count(at, 1, version), name, len(name), version)
-        at = put_count(at, len(order), version)
-        for index in order:
-            at = put_appended(at, index, next(places[index])[0], NO_TIMESTAMP, log_starts[index], version)
-        at = put_tags(put_int32(put_tags(at, version), 0), version)
         put_int32(body - 4, <uint32_t> (at - body))
     return written[: at - start]

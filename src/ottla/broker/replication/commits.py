@@ -19,7 +19,7 @@ from bisect import insort
 from collections import deque
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from ottla.broker.replication.partition import Partition
 from ottla.errors import BrokerError, NotLeaderOrFollower
@@ -44,18 +44,18 @@ class Pending(Protocol):
         """Whether it is committed, or cannot be any more, which its answer then says."""
 
 
-class Resolvable(Protocol):
-    """A future, or what is resolved like one: `set_result` is called once, and only if it is not done."""
+class Ending(Pending, Protocol):
+    """The same of those who want no future, because many requests end with it."""
 
-    def done(self) -> bool: ...
-    def set_result(self, is_over: bool, /) -> None: ...
+    def end(self, *, is_over: bool) -> None:
+        """Called once: it is over, or its time is."""
 
 
 class _Waiter(NamedTuple):
     next_offset: int
     deadline_ms: float
     pending: Pending | None  # None: whoever waits wants the error
-    future: Resolvable
+    future: asyncio.Future[bool] | None  # None: it is an Ending
 
 
 class Commits:
@@ -90,13 +90,16 @@ class Commits:
         if self.is_closed:
             future.set_result(False)
         else:
-            self.hold(pending, deadline_ms, future)
+            self._hold(pending, deadline_ms, future)
         return future
 
-    def hold(self, pending: Pending, deadline_ms: float, until: Resolvable) -> None:
-        """The same for whoever brings what is to be resolved; not when this is closed."""
+    def hold(self, ending: Ending, deadline_ms: float) -> None:
+        """The same without a future; not when this is closed."""
         assert not self.is_closed, "the broker stops: nothing is committed any more"
-        self._add(pending.partition.name, _Waiter(pending.next_offset, deadline_ms, pending, until))
+        self._hold(ending, deadline_ms, None)
+
+    def _hold(self, pending: Pending, deadline_ms: float, future: asyncio.Future[bool] | None) -> None:
+        self._add(pending.partition.name, _Waiter(pending.next_offset, deadline_ms, pending, future))
         if deadline_ms < self._next_due_ms:
             self._next_due_ms = deadline_ms
             if self._wake is not None:
@@ -147,7 +150,7 @@ class Commits:
         for each in line:
             if each.pending is not None:
                 self._add(name, each)
-            elif isinstance(each.future, asyncio.Future) and not each.future.done():
+            elif each.future is not None and not each.future.done():
                 each.future.set_exception(error)
 
     # -- deadlines -----------------------------------------------------------------------------------------------------
@@ -186,11 +189,13 @@ class Commits:
 
 def _pass(line: deque[_Waiter], high_watermark: int) -> None:
     while line and line[0][0] <= high_watermark:
-        future = line.popleft()[3]
-        if not future.done():  # whoever waits may have been cancelled
-            future.set_result(True)
+        _resolve(line.popleft(), True)
 
 
 def _resolve(waiter: _Waiter, is_over: bool) -> None:
-    if not waiter.future.done():
-        waiter.future.set_result(is_over)
+    _, _, pending, future = waiter
+    if future is None:
+        assert pending is not None, "who wants no future ends by itself"
+        cast(Ending, pending).end(is_over=is_over)
+    elif not future.done():  # whoever waits may have been cancelled
+        future.set_result(is_over)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ottla.broker.replication.in_sync import InSync, Proposal
+from ottla.broker.replication.writes import Appended, Write, append_all
 from ottla.cluster import model
 from ottla.errors import (
     FencedLeaderEpoch,
@@ -50,6 +51,9 @@ class Partition:
         self.end = log.end  # the parts of the log that every request needs, without the way through it
         self._appender, self._reader = log.appender, log.reader
         self.offline: KafkaStorageError | None = None
+        self.queued: list[Write] = []
+        """What clients want appended next; see writes.py."""
+        self._appended: list[Appended] = []  # of the queue, because somebody else appended behind it
         self._broker_id = broker_id
         self._state: model.Partition | None = None
         # What the state says, spelled out: every append and every read asks for it.
@@ -176,7 +180,32 @@ class Partition:
 
     # -- appending ---------------------------------------------------------------------------------------------------
 
+    def append_queued(self, now_ms: int) -> list[Appended]:
+        """Append what is queued; returns it, with what was already."""
+        if self.queued:
+            writes, self.queued = self.queued, []
+            self._appended.append(append_all(self, writes, now_ms))
+        appended, self._appended = self._appended, []
+        return appended
+
     def append(
+        self,
+        buffer: bytearray | memoryview,
+        *,
+        acks: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard | None = None,
+        transaction_version: int | None = None,
+    ) -> AppendResult:
+        """Behind what is queued."""
+        if self.queued:
+            self._appended = self.append_queued(now_ms)
+        return self.append_batch(
+            buffer, acks=acks, now_ms=now_ms, origin=origin, guard=guard, transaction_version=transaction_version
+        )
+
+    def append_batch(
         self,
         buffer: bytearray | memoryview,
         *,

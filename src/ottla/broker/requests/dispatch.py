@@ -11,8 +11,8 @@
    code of the whole answer when the answer has one, and otherwise ends the connection, as any other fault does.
 4. An ApiVersions request of a version that we do not know is answered with error 35 in the layout of version 0, which
    every client can read; any other unknown API or version ends the connection, as in Kafka.
-5. Requests that came together may be handled together (Served.runs): of one kind and one client, as many from the front
-   as the handler can take in one go.
+5. Requests that came together may be handled together (Served.answer_run): of one kind and one client, as many from
+   the front as the handler can take in one go.
 6. Bytes of a request count against quotas when it arrives, time when it was handled, records before they are answered
    (quotas/charges.py). Its connection is not heard for as long as the answer says. A client without quotas is told
    apart once for each connection and kind of request, and costs nothing after that.
@@ -30,7 +30,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ottla.broker.network.processor import Answer, Answering, CloseConnection, Connection, RunAnswering, TimedAnswer
+from ottla.broker.network.processor import Answer, Answering, CloseConnection, Connection, RunAnswers, TimedAnswer
 from ottla.broker.observe.stalls import NOTED_MS
 from ottla.broker.quotas.forwarded import FORWARDER
 from ottla.broker.requests.context import RequestContext
@@ -88,6 +88,7 @@ class Lane:
     __slots__ = (
         "admission",
         "answer_header",
+        "answer_run",
         "api",
         "charges",
         "check",
@@ -101,7 +102,6 @@ class Lane:
         "has_error_code",
         "has_throttle_time",
         "large_bytes",
-        "runs",
         "slices",
         "throttled",
         "times",
@@ -113,9 +113,9 @@ class Lane:
         self.version = version
         declared = served(api, is_controller=broker.link.is_controller)
         self.handler: Handler = answering(broker, api)
-        self.runs = declared.runs(version) if declared.runs is not None else None
-        if broker.tracing is not None and self.runs is not None:  # records come by requests that can be run together
-            self.handler, self.runs = broker.tracing.around(self.handler), None
+        self.answer_run = declared.answer_run
+        if broker.tracing is not None and self.answer_run is not None:  # records come by requests that can go together
+            self.handler, self.answer_run = broker.tracing.around(self.handler), None
         self.decode, self.encode = _codec(api, version, declared)
         self.answer_header = _ANSWER_HEADERS[response_header_version(api.key, version)]
         self.has_error_code = any(field.name == "error_code" for field in api.response.fields)
@@ -169,7 +169,6 @@ class Dispatch:
         self._monotonic_ms = broker.clock.monotonic_ms
 
     def dispatch(self, frame: memoryview, connection: Connection) -> Answering:
-        self._broker.append_gathered()
         started_ms = self._monotonic_ms()
         if len(frame) < _FIXED.size:
             raise MalformedMessage(f"a request of {len(frame)} bytes has no room for its header")
@@ -187,10 +186,12 @@ class Dispatch:
         handled = handle(lane, frame, position, context)
         return self._answering(lane, handled, context, correlation_id, started_ms, wait_ms)
 
-    def dispatch_run(self, frame: memoryview, following: deque[memoryview], connection: Connection) -> RunAnswering:
+    def dispatch_run(
+        self, frame: memoryview, following: deque[memoryview], connection: Connection
+    ) -> RunAnswers | None:
         """Requests of one kind and one client that came together, where the handler can take them together."""
         lane = self._lanes.get(_KIND.unpack_from(frame)) if len(frame) >= _FIXED.size else None
-        if lane is None or lane.runs is None or lane.check is not None:
+        if lane is None or lane.answer_run is None or lane.check is not None:
             return None
         started_ms = self._monotonic_ms()
         context, position = _context(lane, frame, connection)
@@ -198,29 +199,22 @@ class Dispatch:
         charges = context.charges
         if charges is not None and not charges.admits(sum(map(len, frames)) if following else len(frame)):
             return None  # one by one, as each may be the one that has to wait
-        answers = lane.runs.answer(self._broker, frames, position, context)
-        took_ms = self._monotonic_ms() - started_ms
-        if took_ms >= NOTED_MS:
-            self._note_stall(lane, context, took_ms)
+        answers = lane.answer_run(self._broker, frames, position, context)
+        now_ms = self._monotonic_ms()
+        if now_ms - started_ms >= NOTED_MS:
+            self._note_stall(lane, context, now_ms - started_ms)
         if answers is None:
             return None
-        count, content, handled, held = answers.request_count, answers.content, answers.handled, answers.held
-        for _ in range(count - 1):
+        sizes = answers.request_bytes
+        for _ in range(len(sizes) - 1):
             following.popleft()
-        if held is not None:
-            held.timed(self._broker, lane.times, started_ms)
-            return held
-        if not content and any(map(is_coroutine, handled)):
-            if charges is not None and charges.produce is not None:
-                charges.produce.charge(sum(map(len, frames[:count])), started_ms)
-            return [
-                (self._answering(lane, one, context, _FIXED.unpack_from(each)[2], started_ms, 0), len(each))
-                for one, each in zip(handled, frames, strict=False)
-            ]
-        now_ms = self._count_run(lane, started_ms, count)
         if charges is not None:
-            charges.count_run(len(frame) if count == 1 else sum(map(len, frames[:count])), started_ms, now_ms)
-        return content or lane.runs.encode(frames[:count], handled)
+            charges.count_run(sum(sizes), started_ms, now_ms)
+        if answers.is_over:
+            lane.times.answered.record(now_ms - started_ms, len(sizes))
+        else:
+            answers.timed(self._broker.clock, lane.times, started_ms)
+        return answers
 
     # -- handling ----------------------------------------------------------------------------------------------------
 
@@ -373,12 +367,6 @@ class Dispatch:
             lane.times.waited(started_ms, waits_since_ms, now_ms)
         if lane.has_error_code and response is not None:
             self._count_error(lane, response)
-        return now_ms
-
-    def _count_run(self, lane: Lane, started_ms: float, count: int) -> float:
-        """Requests that came together have been handled, and none of them failed as a whole; returns the time."""
-        now_ms = self._monotonic_ms()
-        lane.times.answered.record(now_ms - started_ms, count)
         return now_ms
 
     def _note_stall(self, lane: Lane, context: RequestContext, took_ms: float) -> None:

@@ -31,18 +31,17 @@ from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ottla.broker import handlers
-from ottla.broker.network.held import HeldAnswers
 from ottla.broker.security.needs import Need
 from ottla.light_dataclasses import dataclass
-from ottla.light_tuples import NamedTuple
 from ottla.protocol.api import APIS, Api, ListenerType
 from ottla.protocol.schema import BYTES, ArrayOf, Message
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.network.processor import RunAnswers
     from ottla.broker.requests.context import RequestContext
     from ottla.broker.requests.running import Work
     from ottla.broker.requests.slicing import Slices
@@ -75,30 +74,9 @@ class Quota(enum.Enum):
     MUTATION = "controller_mutation_rate"
 
 
-class RunAnswers(Protocol):
-    """The answers to the first `request_count` requests of a run."""
-
-    @property
-    def request_count(self) -> int: ...
-    @property
-    def content(self) -> bytes:
-        """Whole frames; empty where `handled` has what a handler returns, for each request."""
-
-    @property
-    def handled(self) -> list[Any]: ...
-    @property
-    def held(self) -> HeldAnswers | None:
-        """Instead of both: whole frames that leave later."""
-
-
-class Runs(NamedTuple):
-    """How requests of one API and version that came together are read, handled and answered."""
-
-    answer: Callable[[Broker, list[memoryview], int, RequestContext], RunAnswers | None]
-    """For those from the front on that can be taken together, also for one that came alone: frames in, frames out.
-    None where the first must be handled for itself."""
-    encode: Callable[[list[memoryview], list[Any]], bytes]
-    """For answers that `answer` returns as values."""
+AnswerRun: TypeAlias = "Callable[[Broker, list[memoryview], int, RequestContext], RunAnswers | None]"
+"""Has requests handled that came together, from the front on as many as go together, also one that came alone: frames
+and where their bodies begin. None where the first must be handled by itself."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +99,8 @@ class Served:
     throttled: Callable[[int], Callable[[Any, int], list[Any]]] | None = None
     """Writes answers of a version that say for how long to wait; needed where answers with that field are no
     messages."""
-    runs: Callable[[int], Runs] | None = None
-    """For requests of a version that came together."""
+    answer_run: AnswerRun | None = None
+    """For requests that came together."""
 
 
 _CONTROLLERS: Final = f"{handlers.__name__}.controllers."

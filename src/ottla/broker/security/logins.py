@@ -18,7 +18,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from ottla.broker.network.processor import Answer, Answering, CloseConnection, Connection, Dispatcher, RunAnswering
+from ottla.broker.network.processor import Answer, Answering, CloseConnection, Connection, Dispatcher, RunAnswers
 from ottla.broker.observe import metric_table
 from ottla.broker.observe.log_limit import LineLimit
 from ottla.broker.observe.metric_table import LOOP
@@ -137,7 +137,9 @@ class ConnectionLogin:
         assert isinstance(decision, Refuse)
         return self._refuse(decision, connection)
 
-    def dispatch_run(self, frame: memoryview, following: deque[memoryview], connection: Connection) -> RunAnswering:
+    def dispatch_run(
+        self, frame: memoryview, following: deque[memoryview], connection: Connection
+    ) -> RunAnswers | None:
         if self._login.passes(int.from_bytes(frame[:_KEY_BYTES], signed=True), self._clock.monotonic_ms()):
             return self._behind.dispatch_run(frame, following, connection)
         return None

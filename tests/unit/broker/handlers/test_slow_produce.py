@@ -6,7 +6,9 @@ from random import Random
 
 import pytest
 
-from ottla.broker.produce.append import SLOW_BYTES, Appending, is_slow, traits_of
+from ottla.broker.handlers.records import produce as handler
+from ottla.broker.produce.admission import SLOW_BYTES, Admission, is_slow, traits_of
+from ottla.broker.produce.answers import Answers
 from ottla.broker.produce.frames import Produce
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.pacing import Pace, Pacing
@@ -78,16 +80,18 @@ def test_a_slow_batch_that_is_there_is_not_judged_again(make_broker):
 def test_others_come_in_between(make_broker):
     broker = make_broker()
     broker.create_topic("orders")
-    appending = Appending(broker.broker, 1, RequestContext(12, "test", "/127.0.0.1"))
-    answers, _ = appending.add(Produce(None, 1, 1000, [("orders", [(0, memoryview(slow_batch()))])]))
+    answers = Answers([], broker.broker.progress.next_turn)
+    admission = Admission(broker.broker, RequestContext(12, "test", "/127.0.0.1"), 1, 1000, answers)
+    [(_, [result])] = admission.add([("orders", [(0, memoryview(slow_batch()))])])
+    [(partition, write)] = admission.writes
     pace = PausingPace()
-    running = broker.do(lambda: Running(appending.append_with_pauses(pace)))
+    running = broker.do(lambda: Running(handler._inspect(broker.broker, partition, write, pace)))
     for _ in range(3):
         broker.do(pace.go_on)
     assert broker.produce("orders", slow_batch(2)).base_offset == 0
     while not running.is_done:
         broker.do(pace.go_on)
-    assert answers[0][1][0].base_offset == 2
+    assert result.base_offset == 2
 
 
 class PausingPace(Pace):

@@ -16,13 +16,17 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.broker.produce.committed import Uncommitted, wait_until_committed
-from ottla.broker.produce.frames import ProduceResult
+from ottla.broker.observe.request_metrics import RequestMetrics
+from ottla.broker.observe.topic_metrics import TopicMetrics
+from ottla.broker.produce.answers import Answers
+from ottla.broker.produce.writer import Writer
 from ottla.broker.replication.partition import ACKS_ALL, Partition
 from ottla.broker.replication.progress import PartitionProgress
-from ottla.broker.requests.running import Running
+from ottla.broker.replication.writes import ProduceResult, Write
 from ottla.cluster import model
+from ottla.cluster.image import ClusterImage
 from ottla.errors import KafkaStorageError, RequestTimedOut
+from ottla.metrics import Registry
 from ottla.records import BatchBuilder
 from ottla.storage.directory.offline import FailStopFiles
 from ottla.storage.log.partition_log import open_log
@@ -58,10 +62,23 @@ class World:
         self.partitions = [self._partition(number) for number in range(DISKS * PARTITIONS_PER_DISK)]
         self.synced_to = dict.fromkeys(range(len(self.partitions)), 0)
         self.progress = PartitionProgress(
-            self.pool, clock=self.clock, wake=lambda: None, notify=lambda name: None, failed=self._failed
+            self.pool,
+            clock=self.clock,
+            wake=lambda: None,
+            notify=lambda name: None,
+            failed=self._failed,
+            before_round=lambda: self.writer.append_all(),
         )
-        self.broker: Any = SimpleNamespace(clock=self.clock, progress=self.progress)
-        self.requests: list[tuple[int, int, ProduceResult, Running[Any]]] = []
+        registry = Registry()
+        broker: Any = SimpleNamespace(
+            clock=self.clock,
+            progress=self.progress,
+            image=ClusterImage("5L6g3nShT-eMCtK--X86sw"),
+            topic_metrics=TopicMetrics(registry),
+            request_metrics=RequestMetrics(registry),
+        )
+        self.writer = Writer(broker)
+        self.requests: list[tuple[int, ProduceResult, Answers]] = []
 
     def _partition(self, number: int) -> Partition:
         name, door = TopicPartition("orders", number), self.doors[number % DISKS]
@@ -83,16 +100,14 @@ class World:
             return
         builder = BatchBuilder()
         builder.append(self.clock.now_ms(), None, b"a value")
-        try:
-            done = partition.append(builder.close(), acks=ACKS_ALL, now_ms=self.clock.now_ms())
-        except KafkaStorageError:
-            assert self.doors[number % DISKS].failure is not None
-            return
-        self.progress.appended(partition)
-        result = ProduceResult(number, done.first_offset)
-        waiting = [Uncommitted(partition, done.next_offset, result)]
-        handled = wait_until_committed(self.broker, [("orders", [result])], waiting, TIMEOUT_MS)
-        self.requests.append((number, done.next_offset, result, Running(handled)))  # type: ignore[arg-type]
+        result = ProduceResult(number)
+        answers = Answers([[("orders", [result])]], self.progress.next_turn)
+        write = Write(answers, ACKS_ALL, TIMEOUT_MS, is_plain=True)
+        write.add(memoryview(bytearray(builder.close())), result)
+        answers.begun(1)
+        self.writer.write(partition, write)
+        answers.all_begun()
+        self.requests.append((number, result, answers))
 
     def sync(self, at: int) -> None:
         """A thread of the pool does what it was asked."""
@@ -114,11 +129,11 @@ class World:
             await asyncio.sleep(0)
 
     def check(self) -> None:
-        for number, next_offset, result, running in self.requests:
-            if not running.is_done:
+        for number, result, answers in self.requests:
+            if not answers.is_over:
                 continue
             if result.error is None:
-                assert next_offset <= self.synced_to[number], "answered before it was on the disk"
+                assert result.base_offset < self.synced_to[number], "answered before it was on the disk"
             elif not isinstance(result.error, RequestTimedOut):
                 assert self.doors[number % DISKS].failure is not None, "its own disk has not failed"
 
@@ -158,7 +173,7 @@ async def run(steps: list[tuple[str, int]], failing: tuple[int, int] | None) -> 
 @given(st.lists(STEPS, max_size=60))
 def test_nobody_is_answered_before_a_sync_that_began_after_his_write_has_ended(steps: list[tuple[str, int]]) -> None:
     world = asyncio.run(run(steps, None))
-    assert all(running.is_done and result.error is None for _, _, result, running in world.requests)
+    assert all(answers.is_over and result.error is None for _, result, answers in world.requests)
     assert len(world.progress.commits) == 0
 
 
@@ -168,11 +183,11 @@ def test_a_sync_that_fails_fails_those_who_wait_for_that_disk_and_nobody_else(
     steps: list[tuple[str, int]], failing: tuple[int, int]
 ) -> None:
     world = asyncio.run(run(steps, failing))
-    for number, next_offset, result, running in world.requests:
-        assert running.is_done, "everybody is answered"
+    for number, result, answers in world.requests:
+        assert answers.is_over, "everybody is answered"
         if number % DISKS != failing[0]:
             assert result.error is None
-        elif next_offset > world.synced_to[number]:
+        elif result.error is not None:
             assert isinstance(result.error, KafkaStorageError)
 
 
@@ -185,7 +200,7 @@ def test_a_slow_disk_holds_up_nobody_who_waits_for_another() -> None:
         assert len(world.pool.waiting) == 2, "each disk has a round of its own"
         world.sync(1)
         await world.turn()
-        assert [running.is_done for *_, running in world.requests] == [False, True]
+        assert [answers.is_over for *_, answers in world.requests] == [False, True]
         await world.finish()
 
     asyncio.run(test())
@@ -205,10 +220,10 @@ def test_what_comes_while_the_disk_works_shares_the_next_round_and_the_loop_is_w
         shares = len(world.pool.waiting)
         assert 1 < shares <= 3, "files are synced side by side"
         for left in reversed(range(shares)):
-            assert [running.is_done for *_, running in world.requests] == [True, *[False] * 8]
+            assert [answers.is_over for *_, answers in world.requests] == [True, *[False] * 8]
             world.sync(left)
             await world.turn()
-        assert all(running.is_done for *_, running in world.requests)
+        assert all(answers.is_over for *_, answers in world.requests)
 
     asyncio.run(test())
 
@@ -224,10 +239,10 @@ def test_requests_whose_time_is_over_are_told_so_and_those_who_came_later_wait_o
         await world.clock.advance(TIMEOUT_MS // 2)
         assert world.progress.commits.expire_due(max(due_ms, world.clock.monotonic_ms())) == 1
         await world.turn()
-        assert [running.is_done for *_, running in world.requests] == [True, False]
-        assert isinstance(world.requests[0][2].error, RequestTimedOut)
+        assert [answers.is_over for *_, answers in world.requests] == [True, False]
+        assert isinstance(world.requests[0][1].error, RequestTimedOut)
         await world.finish()
-        assert world.requests[1][2].error is None
+        assert world.requests[1][1].error is None
 
     asyncio.run(test())
 
@@ -239,6 +254,6 @@ def test_requests_that_wait_when_the_broker_stops_are_answered_as_if_their_time_
         world.progress.close()
         world.produce(2)
         await world.turn()
-        assert [type(result.error) for _, _, result, _ in world.requests] == [RequestTimedOut] * 2
+        assert [type(result.error) for _, result, _ in world.requests] == [RequestTimedOut] * 2
 
     asyncio.run(test())

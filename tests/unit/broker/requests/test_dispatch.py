@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from types import SimpleNamespace
 
 import pytest
 
@@ -79,7 +80,7 @@ def orders(make_broker):
 def test_requests_that_are_neither_checked_nor_counted_may_be_handled_together(orders, batch):
     frames = [produce_frame(batch("a"), number) for number in range(4)]
     dispatch = Dispatch(orders.broker, SERVED_APIS, Gate(orders.broker))
-    assert isinstance(dispatch_together(orders, dispatch, frames), bytes)
+    assert dispatch_together(orders, dispatch, frames).is_over
     assert orders.fetch("orders").high_watermark == 4
 
 
@@ -106,7 +107,7 @@ def test_requests_of_who_may_write_are_handled_together_with_an_authorizer_too(m
     version, name = (13, orders.image.topic_id("orders")) if topic_ids else (VERSION, "orders")
     frames = [produce_frame(batch("a"), number, name, version) for number in range(4)]
     dispatch = Dispatch(orders.broker, SERVED_APIS, Gate(orders.broker))
-    assert isinstance(dispatch_together(orders, dispatch, frames, "User:alice"), bytes)
+    assert dispatch_together(orders, dispatch, frames, "User:alice").is_over
     assert orders.fetch("orders").high_watermark == 4
 
 
@@ -176,9 +177,9 @@ def test_answers_of_requests_that_came_together_and_wait_have_their_own_numbers(
     def begin():
         connection = Connection(1, "PLAINTEXT", dispatch, lambda _: None)
         begun.append(Running(dispatch.dispatch(frames[0], connection)))
-        held = dispatch.dispatch_run(frames[1], deque(frames[2:]), connection)
-        assert held.request_bytes == [len(frame) for frame in frames[1:]]
-        held.leave = left.append
+        answers = dispatch.dispatch_run(frames[1], deque(frames[2:]), connection)
+        assert answers.request_bytes == [len(frame) for frame in frames[1:]]
+        answers.leave_by(SimpleNamespace(leave=lambda places, content: left.append(content)), [1, 2, 3])
 
     broker.do(begin)
     assert (begun[0].is_done, left) == (False, [])

@@ -7,8 +7,8 @@ import struct
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.unit.broker.test_produce_runs import VERSION, Link
-from tests.unit.broker.test_simple_produce import (
+from tests.unit.broker.produce.test_runs import VERSION, Link
+from tests.unit.broker.produce.test_together import (
     BATCHES,
     SETTINGS,
     WAYS,
@@ -20,11 +20,11 @@ from tests.unit.broker.test_simple_produce import (
 )
 
 from ottla.broker.network.processor import Connection
-from ottla.broker.produce.gathered import Gathered
+from ottla.broker.produce.writer import Writer
 from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.gate import Gate
 from ottla.broker.requests.served import SERVED_APIS
-from ottla.errors import DiskFull, NotLeaderOrFollower, OutOfOrderSequenceNumber, RequestTimedOut
+from ottla.errors import DiskFull, NotLeaderOrFollower, OutOfOrderSequenceNumber, RequestTimedOut, UnknownServerError
 from ottla.protocol.api import APIS
 from ottla.protocol.header import decode_response
 from ottla.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
@@ -113,6 +113,17 @@ def test_requests_of_one_turn_share_an_append_and_each_gets_its_answer(clients, 
     assert clients.all_outcomes() == [[(10, 0, 2)], [(11, 0, 4)], [(12, 0, 6)]]
 
 
+def append_each(writer):
+    """Nothing waits for others."""
+    write = writer.write
+
+    def write_at_once(*given):
+        write(*given)
+        writer.append_all()
+
+    writer.write = write_at_once
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     turns=st.lists(
@@ -128,7 +139,7 @@ def test_drawn_requests_leave_the_same_as_if_each_were_appended_at_once(make_bro
         now_ms, clients = made.clock.now_ms(), Clients(made)
         clients.send(*[(number, frame_of(0, batch_of(now_ms))) for number in range(3)])
         if not is_gathered:
-            made.broker.gathered.takes = lambda *_: False
+            append_each(made.broker.writer)
         for turn in turns:
             sent = [(number, frame_of(at, make(now_ms), **how)) for at, (number, make, how) in enumerate(turn)]
             clients.send(*sent)
@@ -137,10 +148,10 @@ def test_drawn_requests_leave_the_same_as_if_each_were_appended_at_once(make_bro
 
 
 def test_a_request_that_is_not_gathered_does_not_overtake(clients, now_ms, memory_broker):
-    """The next batch of the same producer is too large to be gathered."""
+    """The next batch of the same producer is too large to wait."""
     clients.send(
         (0, frame_of(1, produced(now_ms, 0))),
-        (1, frame_of(2, produced(now_ms, 2, size=5_000))),
+        (1, frame_of(2, produced(now_ms, 2, size=50_000))),
         (2, frame_of(3, produced(now_ms, 4))),
     )
     assert clients.all_outcomes() == [[(1, 0, 2)], [(2, 0, 4)], [(3, 0, 6)]]
@@ -229,32 +240,50 @@ def test_a_broker_that_stops_answers_what_it_did_not_append(memory_broker, clien
     assert memory_broker.partition("orders").log_end_offset == 2
 
 
-def test_a_fault_of_ours_ends_the_connections_it_concerns(memory_broker, clients, now_ms, monkeypatch, caplog):
-    def broken(self, kind, members):
+def test_a_fault_of_ours_is_said_to_those_it_concerns(memory_broker, clients, now_ms, monkeypatch, caplog):
+    def broken(self, now_ms):
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr(Gathered, "_append", broken)
+    partition = memory_broker.partition("orders")
+    monkeypatch.setattr(type(partition), "append_queued", broken)
     clients.send((0, frame_of(1, batch_of(now_ms))), (1, frame_of(2, batch_of(now_ms))))
-    assert [link.end is not None for link in clients.links] == [True, True, False]
-    assert "requests cannot be answered" in caplog.text
+    unknown = UnknownServerError.code
+    assert clients.all_outcomes() == [[(1, unknown, -1)], [(2, unknown, -1)], []]
+    assert "cannot be appended" in caplog.text
+
+
+def test_markers_of_transactions_come_behind_what_is_queued(memory_broker, clients, now_ms):
+    """Whoever appends in another way has the queue appended first."""
+    partition = memory_broker.partition("orders")
+
+    def read_and_append():
+        clients._receive(0, frame_of(1, batch_of(now_ms)))
+        assert partition.log_end_offset == 2, "it waits in the queue"
+        result = partition.append(batch_of(now_ms), acks=1, now_ms=now_ms)
+        assert result.first_offset == 4
+
+    memory_broker.do(read_and_append)
+    assert clients.outcomes(0) == [(1, 0, 2)]
 
 
 def test_requests_that_do_not_wait_are_appended_at_once(make_broker, monkeypatch):
     made = make_broker(**{"ottla.durability": "replicated"})
     made.create_topic("orders", 2)
     clients = Clients(made)
-    monkeypatch.setattr(Gathered, "add", lambda *_: pytest.fail("nothing is waited for"))
+    monkeypatch.setattr(Writer, "append_all", lambda *_: pytest.fail("nothing is waited for"))
     clients.send(*[(0, frame_of(number, batch_of(made.clock.now_ms()))) for number in (1, 2)])
     assert clients.outcomes(0) == [(1, 0, 0), (2, 0, 2)]
 
 
 @needs_native
-def test_requests_of_clients_with_a_quota_are_charged_and_so_not_gathered(memory_broker, now_ms, monkeypatch):
+def test_requests_of_clients_with_a_quota_are_charged_each(memory_broker, now_ms):
     entity = [EntityData(entity_type="client-id", entity_name=None)]
     entry = EntryData(entity=entity, ops=[OpData(key="producer_byte_rate", value=1e9, remove=False)])
     assert memory_broker.ask(AlterClientQuotasRequest(entries=[entry], validate_only=False)).entries[0].error_code == 0
-    monkeypatch.setattr(Gathered, "add", lambda *_: pytest.fail("whoever has a quota is charged for each request"))
     clients = Clients(memory_broker)
-    for number in range(3):
-        clients.send((0, frame_of(number, batch_of(now_ms))))
+    frames = [frame_of(number, batch_of(now_ms)) for number in range(3)]
+    for frame in frames:
+        clients.send((0, frame))
     assert [error for _, error, _ in clients.outcomes(0)] == [0, 0, 0]
+    [(context, _)] = clients.connections[0].contexts.values()
+    assert context.charges.produce.rate.added == sum(map(len, frames))

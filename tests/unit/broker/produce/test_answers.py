@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from tests.unit.broker.test_produce_runs import VERSION, batch, deliver, produce, start
+from tests.unit.broker.produce.test_runs import VERSION, batch, deliver, produce, start
 
 from ottla.errors import NotLeaderOrFollower, RequestTimedOut
 from ottla.protocol.api import APIS

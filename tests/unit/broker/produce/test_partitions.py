@@ -1,4 +1,4 @@
-"""Plain requests of several partitions are a short cut: answers, logs and counters are those of the usual way."""
+"""Requests of several partitions that came together: answers, logs and counters as if they had come one by one."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ import struct
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.unit.broker.test_produce_runs import VERSION, deliver, framed, start
-from tests.unit.broker.test_simple_produce import BATCHES, SETTINGS, batch_of, everything, needs_native, produced
+from tests.unit.broker.produce.test_runs import VERSION, deliver, framed, start
+from tests.unit.broker.produce.test_together import (
+    BATCHES,
+    SETTINGS,
+    batch_of,
+    everything,
+    needs_native,
+    produced,
+    taken,
+)
 
-from ottla.broker.produce import plain as plain_produce
 from ottla.errors import DiskFull, OutOfOrderSequenceNumber
 from ottla.protocol.api import APIS
 from ottla.protocol.header import decode_response
@@ -40,21 +47,6 @@ def outcomes_of(answered):
     return found
 
 
-@pytest.fixture
-def taken(monkeypatch):
-    """How many requests went this way, call by call; 0 for those that were left to the usual one."""
-    seen = []
-    answer = plain_produce.answer_plain
-
-    def counted(*arguments, **how):
-        found = answer(*arguments, **how)
-        seen.append(0 if found is None else found.request_count)
-        return found
-
-    monkeypatch.setattr("ottla.broker.produce.runs.answer_plain", counted)
-    return seen
-
-
 def open_orders(make_broker, **how):
     broker = make_broker(**{"ottla.durability": "replicated", **how})
     broker.create_topic("orders", 3)
@@ -78,7 +70,7 @@ WAYS = st.fixed_dictionaries(
 @pytest.mark.parametrize("durability", ["replicated", "durable"])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(sent=st.lists(st.tuples(PARTS, WAYS), min_size=1, max_size=6), topic=SETTINGS)
-def test_drawn_requests_are_answered_as_in_the_usual_way(make_broker, durability, sent, topic):
+def test_drawn_requests_are_answered_as_if_each_had_come_alone(make_broker, durability, sent, topic):
     outcomes = []
     for together in (True, False):
         broker = make_broker(**{"ottla.durability": durability, "log.index.interval.bytes": "100"})
@@ -142,7 +134,7 @@ def test_a_full_disk_refuses_every_batch_and_the_next_are_appended(make_broker, 
 
 
 @needs_native
-def test_what_waits_for_a_sync_goes_this_way_too(make_broker, taken):
+def test_what_waits_for_a_sync_goes_together_too(make_broker, taken):
     broker, now_ms = open_orders(make_broker, **{"ottla.durability": "durable"})
     del taken[:]
     frames = [frame_of(n, [(0, batch_of(now_ms)), (1, batch_of(now_ms))]) for n in (1, 2, 3)]
@@ -151,10 +143,4 @@ def test_what_waits_for_a_sync_goes_this_way_too(make_broker, taken):
     assert outcomes_of(link.written) == [(n, [(0, 0, 2 * n), (1, 0, 2 * n)]) for n in (1, 2, 3)]
 
 
-@pytest.mark.parametrize("how", [{"topic": "nothing"}, {"acks": 0}])
-def test_what_is_unusual_is_left_to_the_usual_way(make_broker, taken, how):
-    broker, now_ms = open_orders(make_broker)
-    del taken[:]
-    frames = [frame_of(n, [(0, batch_of(now_ms)), (1, batch_of(now_ms))], **how) for n in (1, 2)]
-    deliver(broker, frames, together=True)
-    assert set(taken) <= {0}
+__all__ = ["taken"]

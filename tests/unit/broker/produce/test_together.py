@@ -1,4 +1,4 @@
-"""The simple produce is a short cut: answers, logs, producers and counters are always those of the usual way."""
+"""Requests that came together: answers, logs, producers and counters are those of requests that came one by one."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import struct
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.unit.broker.test_produce_runs import VERSION, deliver, framed, start
+from tests.unit.broker.produce.test_runs import VERSION, deliver, framed, start
 
-from ottla.broker.produce import simple as simple_produce
-from ottla.errors import DiskFull, NotLeaderOrFollower, RequestTimedOut
+from ottla.broker.requests.dispatch import Dispatch
+from ottla.errors import DiskFull, NotEnoughReplicas, NotLeaderOrFollower, RequestTimedOut
 from ottla.protocol.api import APIS
 from ottla.protocol.header import decode_response
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -115,7 +115,7 @@ def everything(memory_broker, frames, *, together):
 @pytest.mark.parametrize("durability", ["replicated", "durable"])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(sent=st.lists(st.tuples(BATCHES, WAYS), min_size=1, max_size=7), topic=SETTINGS)
-def test_drawn_requests_are_answered_as_in_the_usual_way(make_broker, durability, sent, topic):
+def test_drawn_requests_are_answered_as_if_each_had_come_alone(make_broker, durability, sent, topic):
     outcomes = []
     for together in (True, False):
         broker = make_broker(**{"ottla.durability": durability, "log.index.interval.bytes": "100"})
@@ -129,16 +129,17 @@ def test_drawn_requests_are_answered_as_in_the_usual_way(make_broker, durability
 
 @pytest.fixture
 def taken(monkeypatch):
-    """How many requests went the simple way, call by call; 0 for those that were left to the usual one."""
+    """How many requests went together, time by time."""
     seen = []
-    answer = simple_produce.answer_simple
+    dispatch_run = Dispatch.dispatch_run
 
-    def counted(*arguments, **how):
-        found = answer(*arguments, **how)
-        seen.append(0 if found is None else found.request_count)
-        return found
+    def counted(self, *arguments):
+        answers = dispatch_run(self, *arguments)
+        if answers is not None:
+            seen.append(len(answers.request_bytes))
+        return answers
 
-    monkeypatch.setattr("ottla.broker.produce.runs.answer_simple", counted)
+    monkeypatch.setattr(Dispatch, "dispatch_run", counted)
     return seen
 
 
@@ -149,7 +150,7 @@ def open_orders(make_broker, **how):
 
 
 @needs_native
-def test_a_producer_that_goes_on_goes_the_simple_way(make_broker, taken):
+def test_the_requests_of_a_producer_go_together(make_broker, taken):
     broker, now_ms = open_orders(make_broker)
     frames = [frame_of(n, produced(now_ms, 2 * n)) for n in range(4)]
     deliver(broker, frames, together=True)
@@ -158,7 +159,7 @@ def test_a_producer_that_goes_on_goes_the_simple_way(make_broker, taken):
 
 
 @needs_native
-def test_one_request_alone_goes_the_simple_way_and_waits_for_a_durable_log(make_broker, taken):
+def test_one_request_alone_waits_for_a_durable_log(make_broker, taken):
     broker, now_ms = open_orders(make_broker, **{"ottla.durability": "durable"})
     frames = [frame_of(n, batch_of(now_ms), client_id=name) for n, name in enumerate("aab")]
     answered, _ = deliver(broker, frames, together=True)
@@ -172,15 +173,15 @@ def test_one_request_alone_goes_the_simple_way_and_waits_for_a_durable_log(make_
     ]
 
 
-def test_who_may_not_is_left_to_the_usual_way(make_broker, taken):
+def test_too_few_replicas_are_said_of_each(make_broker, taken):
     broker, now_ms = open_orders(make_broker)
     partition = broker.broker.replicas.get(("orders", 0))
     opened = [frame_of(0, batch_of(now_ms))]
     deliver(broker, opened, together=True)
     partition.min_in_sync_count = 2
     answered, _ = deliver(broker, [frame_of(n, batch_of(now_ms)) for n in range(2)], together=True)
-    assert taken == [0]
-    assert b"in sync" in answered
+    assert taken == [1]  # the first of its kind goes alone
+    assert answered.count(struct.pack(">h", NotEnoughReplicas.code)) >= 2
     assert partition.log.log_end_offset == 2
 
 
@@ -213,11 +214,12 @@ def test_a_full_disk_refuses_every_request_and_the_next_is_appended(make_broker,
     assert taken == [1, 2, 2]
 
 
-def test_a_request_without_an_answer_is_not_simple(make_broker, taken):
+def test_requests_without_an_answer_go_one_by_one(make_broker, taken):
     broker, now_ms = open_orders(make_broker)
     frames = [frame_of(n, batch_of(now_ms), acks=0) for n in range(3)]
     deliver(broker, frames, together=True)
-    assert taken == [0, 0]
+    assert taken == []
+    assert broker.broker.replicas.get(("orders", 0)).log.log_end_offset == 6
 
 
 # -- answers that are held back until their records are committed ------------------------------------------------------
