@@ -10,7 +10,7 @@ import pytest
 
 from ottla.broker.coordinators.transactions.coordinator import TransactionCoordinator
 from ottla.broker.coordinators.transactions.markers import MarkerOutcome, WriteMarkers, outcome_of
-from ottla.broker.produce.verification import refused_produce
+from ottla.broker.coordinators.transactions.verifying import refused_produce
 from ottla.broker.replication.markers import write_marker
 from ottla.broker.requests.context import RequestContext
 from ottla.errors import (

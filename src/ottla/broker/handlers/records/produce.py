@@ -24,6 +24,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.broker.coordinators.transactions.verifying import verify
 from ottla.broker.network.processor import CloseConnection
 from ottla.broker.produce.admission import (
     MANY_PARTITIONS,
@@ -42,8 +43,6 @@ from ottla.broker.produce.choice import scan, scan_run
 from ottla.broker.produce.choice import write as write_answer
 from ottla.broker.produce.frames import Produce, ProduceResults, Topic
 from ottla.broker.produce.frames import write as write_with_throttle
-from ottla.broker.produce.patience import ask_patiently
-from ottla.broker.produce.verification import refused_produce
 from ottla.broker.replication.partition import ACKS_ALL, Partition
 from ottla.broker.replication.writes import ProduceResult, Write
 from ottla.broker.requests.context import RequestContext
@@ -54,17 +53,12 @@ from ottla.errors import BrokerError, InvalidRequiredAcks
 from ottla.protocol.access import AclOperation, AclResource
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.protocol.schema import Buffer
-from ottla.records import BatchInfo
-from ottla.records.layout import HEADER_BYTES
 from ottla.storage.log.record_errors import RecordsRefused
-from ottla.storage.producers.check import VerificationGuard
 from ottla.values import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-ABORTABLE_SINCE = 11
-IMPLICIT_ADD_SINCE = 12
 SCHEMAS_TURN = "schemas"
 
 
@@ -296,63 +290,6 @@ async def _pass_stages(
             refused |= await checks.refused(request, pace)
     if request.transactional_id is not None:
         await turns.enter_async_context(broker.transactions.turns.acquire(request.transactional_id))
-        guards, fenced, producer = _unverified(broker, request, context)
-        refused |= fenced
-        if guards and producer is not None:
-            refused |= await _verify(broker, request, context, guards, producer)
+        unverified, guards = await verify(broker, request, context)
+        refused |= unverified
     return refused, guards
-
-
-async def _verify(
-    broker: Broker, request: Produce, context: RequestContext, guards: Guards, producer: tuple[int, int]
-) -> dict[TopicPartition, BrokerError]:
-    """Ask the coordinator about partitions that have no open transaction of this producer yet."""
-    add = partial(
-        broker.transactions.add_partitions,
-        request.transactional_id or "",
-        *producer,
-        guards,
-        verify_only=context.api_version < IMPLICIT_ADD_SINCE,
-        context=context,
-    )
-    refused = await ask_patiently(broker, add)
-    return {name: _for_client(error, context.api_version) for name, error in refused.items()}
-
-
-def _for_client(error: BrokerError, version: int) -> BrokerError:
-    return refused_produce(
-        error, knows_abortable=version >= ABORTABLE_SINCE, adds_partitions=version >= IMPLICIT_ADD_SINCE
-    )
-
-
-def _unverified(
-    broker: Broker, request: Produce, context: RequestContext
-) -> tuple[dict[TopicPartition, VerificationGuard], RefusedPartitions, tuple[int, int] | None]:
-    """Guards of partitions to ask about, partitions whose producer is fenced, and who the producer is."""
-    guards: dict[TopicPartition, VerificationGuard] = {}
-    fenced: dict[TopicPartition, BrokerError] = {}
-    producer: tuple[int, int] | None = None
-    for topic, partitions in request.topics:
-        name = topic_name(broker, topic) or ""
-        for index, records in partitions:
-            partition = broker.replicas.get((name, index))
-            if partition is None or not partition.is_leader or records is None or len(records) < HEADER_BYTES:
-                continue
-            batch = BatchInfo(records)
-            if not batch.is_transactional:
-                continue
-            producer = batch.producer_id, batch.producer_epoch
-            try:
-                guard = partition.log.producers.start_verification(
-                    batch.producer_id,
-                    batch.base_sequence,
-                    batch.producer_epoch,
-                    now_ms=broker.clock.now_ms(),
-                    raises_epoch=context.api_version >= IMPLICIT_ADD_SINCE,
-                )
-            except BrokerError as error:
-                fenced[partition.name] = error
-                continue
-            if guard is not None:
-                guards[partition.name] = guard
-    return guards, fenced, producer

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.groups.coordinator import TOPIC
 from ottla.broker.coordinators.groups.shard import GroupShard
-from ottla.broker.produce.verification import refused_partition
+from ottla.broker.coordinators.transactions.verifying import refused_partition
 from ottla.broker.requests.context import RequestContext
 from ottla.broker.requests.served import Served
 from ottla.broker.security.needs import Need, Refused
