@@ -57,23 +57,23 @@ class Writer:
     def write(self, partition: Partition, write: Write) -> None:
         """It is in the order of the partition from now on."""
         partition.queued.append(write)
-        progress = self._broker.progress
-        size_bytes = self._queued.get(partition, 0) + sum(map(len, write.batches))
-        if (
-            not write.is_plain
-            or size_bytes > LARGE_BYTES
-            or not write.acks
-            or not partition.commits_later(write.acks)
-            or progress.commits.is_closed
+        if not (
+            write.is_plain and write.acks and partition.commits_later(write.acks) and self._may_wait(partition, write)
         ):
             self.append(partition)
-            return
-        self._queued[partition] = size_bytes
-        if partition.is_durable:
-            progress.expect(partition)
+        elif partition.is_durable:
+            self._broker.progress.expect(partition)
         elif not self._is_planned:
             self._is_planned = True
             asyncio.get_running_loop().call_soon(self._append_planned)
+
+    def _may_wait(self, partition: Partition, write: Write) -> bool:
+        """Whether it can wait for others: there is room, and the broker goes on."""
+        size_bytes = self._queued.get(partition, 0) + sum(map(len, write.batches))
+        if size_bytes > LARGE_BYTES or self._broker.progress.commits.is_closed:
+            return False
+        self._queued[partition] = size_bytes
+        return True
 
     def _append_planned(self) -> None:
         self._is_planned = False
@@ -87,9 +87,9 @@ class Writer:
 
     def append(self, partition: Partition) -> None:
         """What is queued in this one."""
-        waited = self._queued.pop(partition, None) is not None
+        has_waited = bool(self._queued) and self._queued.pop(partition, None) is not None
         queued = partition.queued
-        if waited and self._broker.progress.commits.is_closed:  # the broker stops: nobody would hear of it
+        if has_waited and self._broker.progress.commits.is_closed:  # the broker stops: nobody would hear of it
             partition.queued = []
             self._refuse(queued, RequestTimedOut())
             return

@@ -128,10 +128,12 @@ class Appended(NamedTuple):
 
 def append_all(partition: Partition, writes: list[Write], now_ms: int) -> Appended:
     """Append these, in their order."""
+    if len(writes) == 1:
+        return Appended(writes, *_append_together(partition, writes, now_ms))
     batches = records = size_bytes = first = 0
     while first < len(writes):
         behind = _end_of_run(writes, first)
-        appended = _append_together(partition, writes[first:behind] if behind - first < len(writes) else writes, now_ms)
+        appended = _append_together(partition, writes[first:behind], now_ms)
         batches, records, size_bytes = batches + appended[0], records + appended[1], size_bytes + appended[2]
         first = behind
     return Appended(writes, batches, records, size_bytes)
