@@ -30,7 +30,8 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from ottla.records import checks, columns, compaction, json_columns
+from ottla.records import checks, columns, compaction
+from ottla.schemas.arrow import json_columns
 
 VERSIONS = range(3, 14)
 TOPIC, TOPIC_ID = "orders", bytes(range(16))
@@ -202,6 +203,6 @@ def leaf_targets() -> list[Target]:
             leaf_of("ottla.client.producer.batches._append"),
         ),
         same("records to append", counted_batches, refusable(check_batch), checks, leaf_of("ottla.records._checks")),
-        same("objects of JSON", json_texts, read_json, json_columns, leaf_of("ottla.records._json_columns")),
+        same("objects of JSON", json_texts, read_json, json_columns, leaf_of("ottla.schemas.arrow._json_columns")),
         same("compaction", batches, refusable(clean), compaction, leaf_of("ottla.records._compaction")),
     ]

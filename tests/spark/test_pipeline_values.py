@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
-from ottla.records.json_choice import IS_QUICK
+from ottla.schemas.arrow.json_choice import IS_QUICK
 from ottla.spark.formats.quick_json import QuickJson, quick_field
 from ottla.spark.pipelines.checks import checked
 from ottla.spark.pipelines.definition import DeadLetters, Pipeline, Sink, Source, Watermark

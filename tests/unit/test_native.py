@@ -18,7 +18,7 @@ CHOOSING = {
     "ottla.records._native": ("ottla.records.implementation", "BatchBuilder"),
     "ottla.records._checks": ("ottla.records.log_walks", "RecordsWalk"),
     "ottla.records._compaction": ("ottla.records.log_walks", "KeyTable"),
-    "ottla.records._json_columns": ("ottla.records.json_choice", "JsonColumns"),
+    "ottla.schemas.arrow._json_columns": ("ottla.schemas.arrow.json_choice", "JsonColumns"),
     "ottla.net._framing": ("ottla.net.framing_choice", "FrameReader"),
     "ottla.net.tls._data_path": ("ottla.net.tls.data_choice", "DataPath"),
     "ottla.storage._reserving": ("ottla.storage.reserving_choice", "reserve"),

@@ -55,6 +55,13 @@ class SchemaText:
     rule_set: str = ""
 
 
+class WholeSchema(NamedTuple):
+    """The text of a schema and the texts of all that it refers to, each before those that use it."""
+
+    text: str
+    imports: Mapping[str, str]
+
+
 class Problem(NamedTuple):
     """Why a reader cannot read what a writer wrote: Confluent's name of the difference, where, and a sentence."""
 

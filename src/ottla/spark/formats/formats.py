@@ -2,10 +2,13 @@
 
     binary   the bytes as they are (the default)
     string   UTF-8 text
-    json     a struct with the columns of keySchema/valueSchema (json_rows.py); with schemaRegistryUrl also of records
-             that name a schema, and the columns are those of the newest one (json_types.py) if none are named
-    avro     the type of an Avro schema (avro_rows.py): inline, from a file, or from a schema registry
-    protobuf the type of a message (protobuf_rows.py) of such a schema
+    json     a struct with the columns of keySchema/valueSchema; with schemaRegistryUrl also of records that name a
+             schema, and the columns are those of the newest one if none are named
+    avro     the type of an Avro schema: inline, from a file, or from a schema registry
+    protobuf the type of a message of such a schema
+
+The decoders are those of everybody who reads topics as tables (ottla.schemas.arrow); planned.py says which schema they
+read with.
 
 1. A null stays NULL in every format: a tombstone is no bad record.
 2. A record that is not of its format is bad. badRecords=fail (the default) raises BadRecord, which names its place;
@@ -13,7 +16,7 @@
 3. The type of a column is fixed when the query is planned: the schema that readers shall use goes along with the
    column, in the metadata of its field, from the planning through Spark to the tasks. So a new version in the registry
    does not change a running query. Writers' schemas are looked up when they are met.
-4. Columns are decoded whole: the fast ways of Arrow where they give the same answer, else value by value.
+4. Columns are decoded whole (schemas/arrow/decoded.py); a bad record costs no other one.
 """
 
 from __future__ import annotations
@@ -26,10 +29,20 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from ottla.errors import OttlaError
-from ottla.light_tuples import NamedTuple
-from ottla.schemas.framing import FRAME_BYTES
+from ottla.schemas.arrow.decoded import Decoded, decode_text
+from ottla.schemas.model import AVRO, PROTOBUF
 from ottla.spark.formats.ddl import as_nullable, parse_schema
+from ottla.spark.formats.planned import (
+    avro_schema,
+    avro_type,
+    json_type,
+    protobuf_message,
+    protobuf_schema,
+    protobuf_type,
+    schema_text,
+)
 from ottla.spark.formats.quick_json import QUICK_JSON, QuickJson
+from ottla.spark.formats.registered import writers_named
 from ottla.spark.option_table import InvalidOption
 from ottla.spark.running.arrow_types import metadata_of
 
@@ -46,19 +59,11 @@ PLACE_COLUMNS: Final = ("topic", "partition", "offset")
 SHOWN_BYTES: Final = 60
 PLANNED_SCHEMA: Final = "ottla.planned.schema"
 PLANNED_FORMATS: Final = ("avro", "json", "protobuf")
-MAGIC_BYTE: Final = b"\0"
 
 
 class BadRecord(OttlaError):
     """A record is not of its format. Mend or skip it, read it with another schema or as binary, or let it become NULL
     (badRecords=null)."""
-
-
-class Decoded(NamedTuple):
-    """A column in its format, and why some of its rows are not: their values are null."""
-
-    column: pyarrow.Array
-    problems: dict[int, str]
 
 
 Decode = Callable[[Any], Decoded]
@@ -74,24 +79,18 @@ def column_field(options: SourceOptions, side: Side) -> StructField:
         case "json":
             return _json_field(options, side)
         case "protobuf":
-            from ottla.spark.formats.protobuf_rows import planned_schema, planned_type
-
-            planned = planned_schema(options, side)
-            return StructField(side, planned_type(planned), True, {PLANNED_SCHEMA: planned})
+            planned = protobuf_schema(options, side)
+            return StructField(side, protobuf_type(planned), True, {PLANNED_SCHEMA: planned})
         case _:
-            from ottla.spark.formats.avro_rows import reader_schema, spark_type
-
-            text = reader_schema(options, side)
-            return StructField(side, spark_type(text), True, {PLANNED_SCHEMA: text})
+            text = avro_schema(options, side)
+            return StructField(side, avro_type(text), True, {PLANNED_SCHEMA: text})
 
 
 def _json_field(options: SourceOptions, side: Side) -> StructField:
     text = schema_text(options, side)
     if text or options.schema_registry_url is None:
         return StructField(side, as_nullable(parse_schema(_needed_schema(options, side))))
-    from ottla.spark.formats.json_types import registered_type
-
-    kind = registered_type(options, side)
+    kind = json_type(options, side)
     return StructField(side, kind, True, {PLANNED_SCHEMA: kind.json()})
 
 
@@ -108,16 +107,6 @@ def as_planned(options: SourceOptions, schema: StructType) -> SourceOptions:
 
 def _format(options: SourceOptions, side: Side) -> str:
     return options.key_format if side == "key" else options.value_format
-
-
-def schema_text(options: SourceOptions, side: Side) -> str | None:
-    """What keySchema or valueSchema says."""
-    return options.key_schema if side == "key" else options.value_schema
-
-
-def message_name(options: SourceOptions, side: Side) -> str | None:
-    """What keyMessage or valueMessage says."""
-    return options.key_message if side == "key" else options.value_message
 
 
 def _needed_schema(options: SourceOptions, side: Side) -> str:
@@ -193,66 +182,21 @@ def _place_field(name: str) -> Any:
     return pa.field(name, {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}[name])
 
 
-def _decoder(options: SourceOptions, side: Side, kind: Any) -> Decode:
+def _decoder(options: SourceOptions, side: Side, kind: pyarrow.DataType) -> Decode:
     match _format(options, side):
         case "string":
             return decode_text
         case "json":
-            from ottla.spark.formats.json_rows import JsonRows
+            from ottla.schemas.arrow.json_rows import JsonRows
 
-            rows = JsonRows(parse_schema(_needed_schema(options, side)), kind)
-            if options.schema_registry_url is None:
-                return rows.decode
-            return lambda column: rows.decode(without_frames(column))
+            return JsonRows(kind, framed=options.schema_registry_url is not None).decode
         case "protobuf":
-            from ottla.spark.formats.protobuf_rows import ProtobufRows
+            from ottla.schemas.arrow.protobuf_rows import ProtobufRows
 
-            return ProtobufRows.for_side(options, side, kind).decode
+            message = protobuf_message(protobuf_schema(options, side))
+            return ProtobufRows(message, kind, writers_named(options, PROTOBUF)).decode
         case _:
-            from ottla.spark.formats.avro_rows import AvroRows
+            from ottla.schemas.arrow.avro_rows import AvroRows, parsed_text
 
-            return AvroRows.for_side(options, side, kind).decode
-
-
-def without_frames(column: pyarrow.Array) -> pyarrow.Array:
-    """The same values without the five bytes that name a schema: no JSON begins with a zero byte."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if not pc.any(pc.starts_with(column, pattern=MAGIC_BYTE)).as_py():
-        return column
-    values = column.to_pylist()
-    return pa.array([each[FRAME_BYTES:] if each and each[:1] == MAGIC_BYTE else each for each in values], pa.binary())
-
-
-def decode_text(column: pyarrow.Array) -> Decoded:
-    """Bytes as text: the same memory when all of it is UTF-8."""
-    import pyarrow as pa
-
-    try:
-        return Decoded(column.cast(pa.string()), {})
-    except pa.ArrowInvalid:
-        pass
-    return decode_each(column, pa.string(), _text)
-
-
-def _text(content: bytes) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"it is not UTF-8 ({error.reason} at byte {error.start})") from None
-
-
-def decode_each(column: pyarrow.Array, kind: pyarrow.DataType, read: Callable[[bytes], Any]) -> Decoded:
-    """Value by value; the ValueError of `read` says why one is bad."""
-    import pyarrow as pa
-
-    found: list[Any] = []
-    problems: dict[int, str] = {}
-    for row, content in enumerate(column.to_pylist()):
-        try:
-            found.append(None if content is None else read(content))
-        except ValueError as error:
-            found.append(None)
-            problems[row] = str(error)
-    return Decoded(pa.array(found, type=kind), problems)
+            schema = parsed_text(avro_schema(options, side))
+            return AvroRows(schema, kind, writers_named(options, AVRO)).decode

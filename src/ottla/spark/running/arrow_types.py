@@ -1,4 +1,4 @@
-"""Columns of Spark as columns of Arrow, with every PySpark from 4.0 on.
+"""Columns of Spark as columns of Arrow and back, with every PySpark from 4.0 on.
 
 PySpark 4.2 and later keep the metadata of a column in Arrow and want to know the time zone; 4.0 and 4.1 drop the
 metadata and always take UTC. Our metadata (the Avro schema that a query was planned with) must reach the tasks with all
@@ -12,11 +12,11 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 METADATA: Final = b"SPARK::metadata::json"
 
@@ -26,6 +26,11 @@ def as_arrow(schema: StructType) -> pyarrow.Schema:
     if _keeps_metadata():
         return to_arrow_schema(schema, timezone="UTC")
     return with_metadata(to_arrow_schema(schema), schema)
+
+
+def from_arrow(kind: pyarrow.DataType) -> DataType:
+    """What a type of Arrow is in Spark; a time without a zone is a TIMESTAMP_NTZ."""
+    return from_arrow_type(kind, prefer_timestamp_ntz=True)
 
 
 def with_metadata(converted: pyarrow.Schema, schema: StructType) -> pyarrow.Schema:

@@ -13,11 +13,13 @@ from pyspark.sql.types import StructField, StructType
 from tests.unit.spark.formats.fake_registry import Registry
 
 from ottla.client.schema_registry.registry import RegistryFailed
+from ottla.client.schema_registry.writers import WriterSchemas
+from ottla.schemas.arrow.avro_rows import AvroRows
+from ottla.schemas.arrow.avro_types import UnreadableAvroSchema
 from ottla.schemas.model import Reference, SchemaText
 from ottla.spark.formats import registered
-from ottla.spark.formats.avro_rows import AvroRows, reader_schema, spark_type
-from ottla.spark.formats.avro_schemas import UnreadableAvroSchema
 from ottla.spark.formats.formats import RowFormats
+from ottla.spark.formats.planned import avro_schema, avro_type
 from ottla.spark.option_table import InvalidOption
 from ottla.spark.source.options import SourceOptions
 from ottla.spark.source.schema import as_arrow, chosen_columns, row_schema
@@ -47,8 +49,12 @@ def registry(monkeypatch):
     return made
 
 
+def named(registry):
+    return WriterSchemas(registry, "AVRO").named
+
+
 def arrow_type(schema):
-    return as_arrow(StructType([StructField("value", spark_type(json.dumps(schema)))])).field(0).type
+    return as_arrow(StructType([StructField("value", avro_type(json.dumps(schema)))])).field(0).type
 
 
 def written(schema, value, number=None):
@@ -118,7 +124,7 @@ def test_every_type_has_its_column():
     (found,), problems = decode(AvroRows(EVERYTHING, kind, None), written(EVERYTHING, VALUE))
     assert problems == {}
     assert found == {**VALUE, "counts": [("x", 1)], "who": str(WHO), "clock": 1000}
-    assert spark_type(json.dumps(EVERYTHING)).simpleString() == (
+    assert avro_type(json.dumps(EVERYTHING)).simpleString() == (
         "struct<flag:boolean,small:int,ratio:float,raw:binary,hash:binary,color:string,other:string,"
         "tags:array<string>,counts:map<string,bigint>,inner:struct<x:double>,wide:bigint,day:date,at:timestamp,"
         "local:timestamp_ntz,price:decimal(6,2),who:string,clock:int>"
@@ -126,7 +132,7 @@ def test_every_type_has_its_column():
 
 
 def test_a_schema_need_not_be_a_record():
-    assert spark_type('"string"').simpleString() == "string"
+    assert avro_type('"string"').simpleString() == "string"
     assert decode(AvroRows("string", pa.string(), None), written("string", "hi"), None) == (["hi", None], {})
 
 
@@ -143,14 +149,14 @@ def test_a_schema_need_not_be_a_record():
 )
 def test_schemas_without_a_type_in_spark_are_refused(schema, words):
     with pytest.raises(UnreadableAvroSchema, match=words):
-        spark_type(schema)
+        avro_type(schema)
 
 
 # -- which schema -----------------------------------------------------------------------------------------------------
 
 
 def test_a_schema_is_inline_or_in_a_file(tmp_path):
-    assert json.loads(reader_schema(options(valueSchema=json.dumps(V1)), "value")) == V1
+    assert json.loads(avro_schema(options(valueSchema=json.dumps(V1)), "value")) == V1
     path = tmp_path / "click.avsc"
     path.write_text(json.dumps(V2))
     assert (
@@ -187,9 +193,9 @@ def test_what_the_newest_schema_refers_to_is_written_into_it(registry):
     registry.all[4] = SchemaText("AVRO", json.dumps(order), references)
     registry.all[5] = SchemaText("AVRO", json.dumps({**V1, "namespace": "people"}))
     registry.subjects |= {"t-value": 4, "click": 5}
-    found = reader_schema(options(schemaRegistryUrl="http://r"), "value")
-    assert spark_type(found).simpleString() == "struct<by:struct<id:bigint>,then:struct<id:bigint>>"
-    rows = AvroRows(json.loads(found), arrow_type(json.loads(found)), registry)
+    found = avro_schema(options(schemaRegistryUrl="http://r"), "value")
+    assert avro_type(found).simpleString() == "struct<by:struct<id:bigint>,then:struct<id:bigint>>"
+    rows = AvroRows(json.loads(found), arrow_type(json.loads(found)), named(registry))
     assert decode(rows, b"\0\0\0\0\4\2\2\4") == ([{"by": {"id": 1}, "then": {"id": 2}}], {})
 
 
@@ -197,30 +203,30 @@ def test_a_bare_name_is_a_schema(registry):
     """Some registries leave out the quotes of "string"."""
     registry.all[4] = SchemaText("AVRO", "string")
     registry.subjects["t-value"] = 4
-    assert reader_schema(options(schemaRegistryUrl="http://r"), "value") == '"string"'
+    assert avro_schema(options(schemaRegistryUrl="http://r"), "value") == '"string"'
 
 
 def test_options_that_do_not_name_a_schema_are_refused(registry, tmp_path):
     with pytest.raises(InvalidOption, match="valueFormat=avro needs valueSchema"):
-        reader_schema(options(), "value")
+        avro_schema(options(), "value")
     with pytest.raises(InvalidOption, match="neither JSON nor a file"):
-        reader_schema(options(valueSchema=str(tmp_path / "nothing.avsc")), "value")
+        avro_schema(options(valueSchema=str(tmp_path / "nothing.avsc")), "value")
     registry.subjects["u-value"] = 1
     with pytest.raises(InvalidOption, match="different schemas"):
-        reader_schema(options(subscribe="t,u", schemaRegistryUrl="http://r"), "value")
+        avro_schema(options(subscribe="t,u", schemaRegistryUrl="http://r"), "value")
     registry.subjects["t-value"] = 3
     with pytest.raises(InvalidOption, match="valueFormat=avro, and the newest schema of t-value is JSON"):
-        reader_schema(options(schemaRegistryUrl="http://r"), "value")
+        avro_schema(options(schemaRegistryUrl="http://r"), "value")
     pattern = {"kafka.bootstrap.servers": "h:1", "subscribePattern": "t.*", "valueFormat": "avro"}
     with pytest.raises(InvalidOption, match="subscribePattern"):
-        reader_schema(SourceOptions.parse({**pattern, "schemaRegistryUrl": "http://r"}, streaming=False), "value")
+        avro_schema(SourceOptions.parse({**pattern, "schemaRegistryUrl": "http://r"}, streaming=False), "value")
 
 
 # -- records ----------------------------------------------------------------------------------------------------------
 
 
 def test_records_of_old_and_new_writers_are_read_into_one_schema(registry):
-    rows = AvroRows(V2, arrow_type(V2), registry)
+    rows = AvroRows(V2, arrow_type(V2), named(registry))
     found, problems = decode(rows, written(V1, {"id": 1}, 1), written(V2, {"id": 2, "page": "p"}, 2), None)
     assert found == [{"id": 1, "page": "none"}, {"id": 2, "page": "p"}, None]
     assert problems == {}
@@ -229,7 +235,7 @@ def test_records_of_old_and_new_writers_are_read_into_one_schema(registry):
 
 
 def test_bad_records_are_told_apart(registry):
-    rows = AvroRows(V2, arrow_type(V2), registry)
+    rows = AvroRows(V2, arrow_type(V2), named(registry))
     good = written(V1, {"id": 1}, 1)
     found, problems = decode(
         rows,
@@ -254,7 +260,7 @@ def test_bad_records_are_told_apart(registry):
 
 
 def test_a_number_that_nobody_knows_is_asked_for_once(registry):
-    rows = AvroRows(V2, arrow_type(V2), registry)
+    rows = AvroRows(V2, arrow_type(V2), named(registry))
     _, problems = decode(rows, *[b"\0\0\0\0\x63"] * 5)
     assert len(problems) == 5
     assert registry.asked == [99]
@@ -266,4 +272,4 @@ def test_a_registry_that_fails_is_no_bad_record():
             raise RegistryFailed("it is down")
 
     with pytest.raises(RegistryFailed, match="it is down"):
-        decode(AvroRows(V2, arrow_type(V2), Broken()), b"\0\0\0\0\1x")
+        decode(AvroRows(V2, arrow_type(V2), named(Broken())), b"\0\0\0\0\1x")

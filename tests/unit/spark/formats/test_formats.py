@@ -5,7 +5,8 @@ import logging
 import pyarrow as pa
 import pytest
 
-from ottla.spark.formats.formats import BadRecord, RowFormats, column_field, decode_text
+from ottla.schemas.arrow.decoded import decode_text
+from ottla.spark.formats.formats import BadRecord, RowFormats, column_field
 from ottla.spark.option_table import InvalidOption
 from ottla.spark.source.options import SourceOptions
 from ottla.spark.source.schema import arrow_schema

@@ -14,15 +14,18 @@ from pyspark.sql.types import StructField, StructType
 from tests.unit.spark.formats.fake_registry import Registry
 
 from ottla.client.schema_registry.registry import SchemaNotFound
+from ottla.client.schema_registry.writers import WriterSchemas
+from ottla.schemas.arrow.json_types import UnreadableJsonSchema, struct_of
+from ottla.schemas.arrow.protobuf_rows import ProtobufRows
+from ottla.schemas.arrow.protobuf_types import UnreadableProtobufSchema, arrow_type
 from ottla.schemas.model import SchemaText
 from ottla.schemas.protobuf.messages import class_of, linked_file, message_named
 from ottla.schemas.protobuf.values import fill, reader_of
 from ottla.spark.formats import registered
 from ottla.spark.formats.formats import RowFormats, as_planned
-from ottla.spark.formats.json_types import UnreadableJsonSchema, struct_of
-from ottla.spark.formats.protobuf_rows import ProtobufRows, planned_schema, planned_type
-from ottla.spark.formats.protobuf_types import UnreadableProtobufSchema, spark_type
+from ottla.spark.formats.planned import protobuf_message, protobuf_schema, protobuf_type
 from ottla.spark.option_table import InvalidOption
+from ottla.spark.running.arrow_types import from_arrow
 from ottla.spark.sink import formats as sink_formats
 from ottla.spark.sink.options import SinkOptions
 from ottla.spark.sink.rows import UnfitColumns, chosen_columns
@@ -71,8 +74,9 @@ def registry(monkeypatch):
 
 
 def rows_of(planned, registry=None):
-    kind = as_arrow(StructType([StructField("value", planned_type(planned))])).field(0).type
-    return ProtobufRows(planned, kind, registry)
+    kind = as_arrow(StructType([StructField("value", protobuf_type(planned))])).field(0).type
+    schema_of = None if registry is None else WriterSchemas(registry, "PROTOBUF").named
+    return ProtobufRows(protobuf_message(planned), kind, schema_of)
 
 
 def framed(text, number, indexes, **values):
@@ -85,7 +89,7 @@ def framed(text, number, indexes, **values):
 
 def test_every_type_has_its_column_and_comes_back():
     described = message(EVERYTHING, "M")
-    kind = spark_type(described)
+    kind = from_arrow(arrow_type(described))
     assert kind["u64"].dataType.simpleString() == "decimal(20,0)"
     assert kind["places"].dataType.simpleString() == "map<string,struct<city:string>>"
     written = fill(class_of(described)(), WHOLE).SerializeToString()
@@ -121,7 +125,7 @@ def test_a_number_without_a_name_is_kept():
 )
 def test_a_message_inside_itself_is_refused(text, words):
     with pytest.raises(UnreadableProtobufSchema, match=words):
-        spark_type(message(text))
+        arrow_type(message(text))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +140,7 @@ def test_what_has_no_place_in_a_message_is_an_error(values, words):
 
 
 def test_records_of_old_and_new_writers_are_read_with_one_message(registry):
-    planned = planned_schema(options(schemaRegistryUrl="http://r", valueMessage="Click"), "value")
+    planned = protobuf_schema(options(schemaRegistryUrl="http://r", valueMessage="Click"), "value")
     content = [framed(V1, 1, b"\x02\x02", id=1), framed(V2, 2, b"\x02\x02", id=2, page="p"), None]
     found = rows_of(planned, registry).decode(pa.array(content, pa.binary()))
     assert found.column.to_pylist() == [{"id": 1, "page": None}, {"id": 2, "page": "p"}, None]
@@ -144,7 +148,7 @@ def test_records_of_old_and_new_writers_are_read_with_one_message(registry):
 
 
 def test_bad_records_are_told_apart(registry):
-    planned = planned_schema(options(schemaRegistryUrl="http://r", valueMessage="shop.Click"), "value")
+    planned = protobuf_schema(options(schemaRegistryUrl="http://r", valueMessage="shop.Click"), "value")
     bad = [
         framed(V1, 1, b"\0", id=1),
         framed(V1, 9, b"\x02\x02", id=1),
@@ -191,7 +195,7 @@ def test_bare_messages_are_read_with_a_schema_of_the_user(tmp_path):
     path = tmp_path / "click.proto"
     path.write_text(V2)
     for text in (V2, str(path)):
-        planned = planned_schema(options(valueSchema=text, valueMessage="Click"), "value")
+        planned = protobuf_schema(options(valueSchema=text, valueMessage="Click"), "value")
         content = class_of(message(V2, "Click"))(id=5).SerializeToString()
         assert rows_of(planned).decode(pa.array([content], pa.binary())).column.to_pylist() == [{"id": 5, "page": None}]
 
@@ -203,9 +207,9 @@ def test_options_that_do_not_name_a_message_are_refused(registry):
         ({"schemaRegistryUrl": "http://r", "subscribe": "t,u"}, "subject u-value"),
     ):
         with pytest.raises((InvalidOption, SchemaNotFound), match=words):
-            planned_schema(options(**more), "value")
+            protobuf_schema(options(**more), "value")
     with pytest.raises(UnreadableProtobufSchema, match="no message 'Nobody'; it has Other, Click"):
-        planned_schema(options(valueSchema=V1, valueMessage="Nobody"), "value")
+        protobuf_schema(options(valueSchema=V1, valueMessage="Nobody"), "value")
 
 
 # -- columns of JSON schemas -------------------------------------------------------------------------------------------
@@ -226,7 +230,7 @@ SHOP = {
 
 def test_a_json_schema_names_columns():
     place = json.dumps(SHOP["definitions"]["place"])
-    found = struct_of(json.dumps(SHOP), {"place.json": place})
+    found = from_arrow(struct_of(json.dumps(SHOP), {"place.json": place}))
     assert found.simpleString() == (
         "struct<id:bigint,price:double,tags:array<string>,home:struct<city:string>,work:struct<city:string>,"
         "by_name:map<string,boolean>>"
@@ -310,7 +314,7 @@ def test_a_row_that_does_not_fit_fails_with_the_reason(sinks):
 
 
 def test_columns_and_options_of_the_sink_are_checked_before_the_first_record():
-    schema = StructType([StructField("value", spark_type(message(V1, "Click")))])
+    schema = StructType([StructField("value", from_arrow(arrow_type(message(V1, "Click"))))])
     assert chosen_columns(schema, sink(topic="t", valueFormat="avro")) == ("value",)
     with pytest.raises(UnfitColumns, match="string or binary"):
         chosen_columns(schema, sink(topic="t"))

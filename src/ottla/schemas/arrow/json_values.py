@@ -1,15 +1,14 @@
-"""One JSON value as a value of a Spark type: the meaning of JSON here, and what json_rows.py must agree with.
+"""One JSON value as a value of a column: the meaning of JSON here, and what the quick reader must agree with.
 
-    type                 JSON
-    boolean              true, false
-    byte, short, int,    a number without fraction and exponent, in range
-    long
+    column               JSON
+    bool                 true, false
+    int8 ... int64       a number without fraction and exponent, in range
     float, double        any number, the nearest double; too large ones are Infinity. NaN, Infinity, -Infinity
     decimal              a number or a text with a number, with no more digits than the type has
     string               a text
     binary               a text in base64
-    date, timestamp      a text in ISO 8601; a timestamp without zone is UTC
-    array, map, struct   an array; an object; an object
+    date, timestamp      a text in ISO 8601; for a column with a zone one without is UTC
+    list, map, struct    an array; an object; an object
 
 1. null is allowed everywhere, and what is missing is null. Names that the schema does not have are passed over.
 2. A value that is not one JSON object, or has something that does not fit, is bad as a whole: half a record would look
@@ -29,38 +28,25 @@ import json
 import math
 import re
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any, Final
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+import pyarrow as pa
 
-from ottla.spark.formats.ddl import UnreadableSchema
+from ottla.errors import OttlaError
 
 Convert = Callable[[Any], Any]
 
-BITS: Final[dict[type[DataType], int]] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+BITS: Final[dict[pa.DataType, int]] = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 NESTING_LIMIT: Final = 400
 DIGITS_LIMIT: Final = 400
 """A number with more digits is no number of any type but an infinite double; Python refuses 4,300 of them."""
+EXACT: Final = Context(prec=DIGITS_LIMIT)
 _TEXTS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+
+
+class NotInJson(OttlaError):
+    """No JSON is read into a column of this type. Leave the column out, or give it a type that JSON has."""
 
 
 def parsed(content: bytes) -> dict[str, Any]:
@@ -99,35 +85,35 @@ def _integer(text: str) -> int | float:
     return MinusZero() if text == "-0" else int(text)
 
 
-def converter(kind: DataType) -> Convert:
+def converter(kind: pa.DataType) -> Convert:
     """How a value of this type is made of what json.loads() gives; ValueError says what does not fit."""
     convert = _strict_converter(kind)
     return lambda value: None if value is None else convert(value)
 
 
-def _strict_converter(kind: DataType) -> Convert:
-    if isinstance(kind, StructType):
+def _strict_converter(kind: pa.DataType) -> Convert:
+    if pa.types.is_struct(kind):
         return _struct(kind)
-    if isinstance(kind, ArrayType):
-        return _array(converter(kind.elementType))
-    if isinstance(kind, MapType):
-        if not isinstance(kind.keyType, StringType):
-            raise UnreadableSchema(f"names of JSON objects are texts, so {kind.simpleString()} cannot be read")
-        return _map(converter(kind.valueType))
-    if type(kind) in BITS:
-        return _whole_number(BITS[type(kind)])
-    if isinstance(kind, DecimalType):
+    if pa.types.is_list(kind):
+        return _array(converter(kind.value_type))
+    if pa.types.is_map(kind):
+        if not pa.types.is_string(kind.key_type):
+            raise NotInJson(f"names of JSON objects are texts, so {kind} cannot be read")
+        return _map(converter(kind.item_type))
+    if kind in BITS:
+        return _whole_number(BITS[kind])
+    if pa.types.is_decimal(kind):
         return _decimal(kind)
-    if isinstance(kind, TimestampType | TimestampNTZType):
-        return _timestamp(with_zone=isinstance(kind, TimestampType))
-    simple = SIMPLE.get(type(kind))
+    if pa.types.is_timestamp(kind):
+        return _timestamp(with_zone=kind.tz is not None)
+    simple = SIMPLE.get(kind)
     if simple is None:
-        raise UnreadableSchema(f"JSON has no {kind.simpleString()}")
+        raise NotInJson(f"JSON has no {kind}")
     return simple
 
 
-def _struct(kind: StructType) -> Convert:
-    fields = [(field.name, converter(field.dataType)) for field in kind.fields]
+def _struct(kind: pa.StructType) -> Convert:
+    fields = [(field.name, converter(field.type)) for field in kind]
 
     def convert(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -176,17 +162,17 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _decimal(kind: DecimalType) -> Convert:
+def _decimal(kind: pa.Decimal128Type) -> Convert:
     def convert(value: Any) -> Decimal:
         if not _is_integer(value) and not isinstance(value, float | str):
             raise ValueError(f"{_shown(value)} is no decimal number")
         try:
             found = Decimal(repr(value) if isinstance(value, float) else value)
-            exact = found.quantize(Decimal(1).scaleb(-kind.scale))
+            exact = found.quantize(Decimal(1).scaleb(-kind.scale), context=EXACT)
         except InvalidOperation:
-            raise ValueError(f"{_shown(value)} is no {kind.simpleString()}") from None
+            raise ValueError(f"{_shown(value)} is no {kind}") from None
         if exact != found or not exact.is_finite() or abs(exact) >= 10 ** (kind.precision - kind.scale):
-            raise ValueError(f"{_shown(value)} does not fit in {kind.simpleString()}")
+            raise ValueError(f"{_shown(value)} does not fit in {kind}")
         return exact
 
     return convert
@@ -199,7 +185,7 @@ def _timestamp(*, with_zone: bool) -> Convert:
         if with_zone:
             return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
         if found.tzinfo is not None:
-            raise ValueError(f"{_shown(value)} has a zone, and the column is TIMESTAMP_NTZ")
+            raise ValueError(f"{_shown(value)} has a zone, and the column has none")
         return found
 
     return convert
@@ -255,11 +241,11 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 
-SIMPLE: Final[dict[type[DataType], Convert]] = {
-    BooleanType: _boolean,
-    StringType: _text,
-    BinaryType: _binary,
-    DateType: _date,
-    FloatType: _double,
-    DoubleType: _double,
+SIMPLE: Final[dict[pa.DataType, Convert]] = {
+    pa.bool_(): _boolean,
+    pa.string(): _text,
+    pa.binary(): _binary,
+    pa.date32(): _date,
+    pa.float32(): _double,
+    pa.float64(): _double,
 }

@@ -13,8 +13,8 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, u
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memchr, memcmp, memcpy, memset
 
-from ottla.records import json_columns as twin
-from ottla.records.json_columns import JsonColumn
+from ottla.schemas.arrow import json_columns as twin
+from ottla.schemas.arrow.columns import Column
 
 cdef extern from "Python.h":
     double PyOS_string_to_double(const char* text, char** end, object overflow) except? -1.0
@@ -821,7 +821,7 @@ cdef class JsonColumns:
         validity = bitmap(&node.valid) if node.null_count else None
         data = bitmap(&node.data) if node.kind == BOOLEAN else copied(&node.data)
         children = tuple([self.column(child) for child in range(node.first_child, node.first_child + node.child_count)])
-        return JsonColumn(node.rows, node.null_count, validity, data, copied(&node.offsets), children)
+        return Column(node.rows, node.null_count, validity, data, copied(&node.offsets), children)
 
 
 cdef object copied(Growing* space):

@@ -36,8 +36,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from ottla.light_tuples import NamedTuple
-from ottla.records.columns import Block
-from ottla.records.header import Buffer
+from ottla.schemas.arrow.columns import Block, Column
 
 TEXT_BYTES_MAX: Final = 50_000
 DEPTH_MAX: Final = 64
@@ -75,18 +74,6 @@ class JsonField(NamedTuple):
     children: tuple[JsonField, ...] = ()
 
 
-class JsonColumn(NamedTuple):
-    """One column: `validity` is None when no row is null, `data` empty for OTHER, STRUCT and LIST, `offsets` are there
-    for STRING and LIST."""
-
-    row_count: int
-    null_count: int
-    validity: Block | None
-    data: Block
-    offsets: Block
-    children: tuple[JsonColumn, ...]
-
-
 BITS: Final = {JsonKind.INT8: 8, JsonKind.INT16: 16, JsonKind.INT32: 32, JsonKind.INT64: 64}
 CODES: Final = {
     JsonKind.INT8: "b",
@@ -110,8 +97,8 @@ class JsonColumns:
         self._root = JsonField("", JsonKind.STRUCT, tuple(fields))
 
     def read(
-        self, row_count: int, offsets: Buffer, data: Buffer, validity: Buffer | None = None, first_row: int = 0
-    ) -> JsonColumn:
+        self, row_count: int, offsets: Block, data: Block, validity: Block | None = None, first_row: int = 0
+    ) -> Column:
         """The rows of a column of bytes, as a column of structs."""
         ends = memoryview(offsets).cast("B").cast("i")
         content, valid = memoryview(data), None if validity is None else memoryview(validity)
@@ -260,14 +247,14 @@ _READERS: Final[dict[JsonKind, Callable[[JsonField, Any], Any]]] = {
 # --- many of them -----------------------------------------------------------------------------------------------------
 
 
-def _column(field: JsonField, values: Sequence[Any]) -> JsonColumn:
+def _column(field: JsonField, values: Sequence[Any]) -> Column:
     null_count = sum(each is None for each in values)
     validity = _bitmap([each is not None for each in values]) if null_count else None
     data, offsets, children = _filled(field, values)
-    return JsonColumn(len(values), null_count, validity, data, offsets, children)
+    return Column(len(values), null_count, validity, data, offsets, children)
 
 
-def _filled(field: JsonField, values: Sequence[Any]) -> tuple[bytes, bytes, tuple[JsonColumn, ...]]:
+def _filled(field: JsonField, values: Sequence[Any]) -> tuple[bytes, bytes, tuple[Column, ...]]:
     match field.kind:
         case JsonKind.OTHER:
             return b"", b"", ()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ottla.native import is_native
 
-IS_QUICK = is_native("ottla.records._json_columns")
+IS_QUICK = is_native("ottla.schemas.arrow._json_columns")
 
 if IS_QUICK:
-    from ottla.records._json_columns import JsonColumns
+    from ottla.schemas.arrow._json_columns import JsonColumns
 else:
-    from ottla.records.json_columns import JsonColumns
+    from ottla.schemas.arrow.json_columns import JsonColumns
 
 __all__ = ["IS_QUICK", "JsonColumns"]

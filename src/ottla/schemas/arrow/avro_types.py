@@ -1,17 +1,17 @@
-"""Avro schemas as JSON values: what they are in Spark.
+"""Avro schemas as JSON values: which columns they are.
 
-    Avro                          Spark
-    boolean, int, long, float,    the same; bytes and fixed are binary, string and enum are string
-    double, bytes, string
-    record, array, map            struct, array, map<string, ...>
+    Avro                          Arrow
+    boolean, int, long, float,    bool, int32, int64, float, double; bytes and fixed are binary, string and enum
+    double, bytes, string         are string
+    record, array, map            struct, list, map<string, ...>
     [null, T]                     T; so is [T] alone
-    [int, long], [float, double]  long; double
-    date                          date
-    timestamp-millis, -micros     timestamp; local-timestamp-... timestamp_ntz
-    decimal                       decimal
+    [int, long], [float, double]  int64; double
+    date                          date32
+    timestamp-millis, -micros     timestamp[us, UTC]; local-timestamp-... timestamp[us]
+    decimal                       decimal128
     other logical types           what they are written as: a uuid is a string, a time of day a number
 
-Other unions and types that contain themselves have no type in Spark and are refused. Every column may be NULL.
+Other unions and types that contain themselves have no column and are refused. Every column may be null.
 """
 
 from __future__ import annotations
@@ -19,42 +19,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+import pyarrow as pa
 
 from ottla.errors import OttlaError
 
-PRIMITIVES: Final[Mapping[str, DataType]] = {
-    "boolean": BooleanType(),
-    "int": IntegerType(),
-    "long": LongType(),
-    "float": FloatType(),
-    "double": DoubleType(),
-    "bytes": BinaryType(),
-    "string": StringType(),
+MOMENT: Final = pa.timestamp("us", tz="UTC")
+LOCAL: Final = pa.timestamp("us")
+PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
 }
-LOGICAL: Final[Mapping[tuple[str, str], DataType]] = {
-    ("int", "date"): DateType(),
-    ("long", "timestamp-millis"): TimestampType(),
-    ("long", "timestamp-micros"): TimestampType(),
-    ("long", "local-timestamp-millis"): TimestampNTZType(),
-    ("long", "local-timestamp-micros"): TimestampNTZType(),
+LOGICAL: Final[Mapping[tuple[str, str], pa.DataType]] = {
+    ("int", "date"): pa.date32(),
+    ("long", "timestamp-millis"): MOMENT,
+    ("long", "timestamp-micros"): MOMENT,
+    ("long", "local-timestamp-millis"): LOCAL,
+    ("long", "local-timestamp-micros"): LOCAL,
 }
 WIDER: Final[Mapping[frozenset[str], str]] = {
     frozenset({"int", "long"}): "long",
@@ -64,7 +49,12 @@ DECIMAL_DIGITS_MAX: Final = 38
 
 
 class UnreadableAvroSchema(OttlaError):
-    """An Avro schema has no type in Spark, or is none. Give a schema for reading (valueSchema) that leaves that out."""
+    """An Avro schema has no columns, or is none. Read with a schema (valueSchema) that leaves out what has none."""
+
+
+def arrow_type(schema: Any) -> pa.DataType:
+    """The column of values of this schema, given as JSON."""
+    return AvroTypes().of(schema)
 
 
 def full_name(schema: Mapping[str, Any], namespace: str) -> str:
@@ -96,24 +86,24 @@ def without_odd_types(schema: Any) -> Any:
     return found
 
 
-def _logical_type(schema: Mapping[str, Any]) -> DataType | None:
+def _logical_type(schema: Mapping[str, Any]) -> pa.DataType | None:
     base, logical = schema.get("type"), schema.get("logicalType")
     if logical == "decimal" and base in ("bytes", "fixed"):
         precision, scale = schema.get("precision"), schema.get("scale", 0)
         if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision <= DECIMAL_DIGITS_MAX:
-            return DecimalType(precision, scale)
+            return pa.decimal128(precision, scale)
         return None
     return LOGICAL.get((str(base), str(logical)))
 
 
-class SparkTypes:
-    """Goes through one schema and says what it is in Spark."""
+class AvroTypes:
+    """Goes through one schema and says which column it is."""
 
     def __init__(self) -> None:
-        self._named: dict[str, DataType] = {}
+        self._named: dict[str, pa.DataType] = {}
         self._open: set[str] = set()
 
-    def of(self, schema: Any, namespace: str = "") -> DataType:
+    def of(self, schema: Any, namespace: str = "") -> pa.DataType:
         if isinstance(schema, str):
             return self._by_name(schema, namespace)
         if isinstance(schema, list):
@@ -124,15 +114,15 @@ class SparkTypes:
             return logical
         match schema["type"]:
             case "array":
-                return ArrayType(self.of(schema.get("items"), namespace))
+                return pa.list_(self.of(schema.get("items"), namespace))
             case "map":
-                return MapType(StringType(), self.of(schema.get("values"), namespace))
+                return pa.map_(pa.string(), self.of(schema.get("values"), namespace))
             case "record" | "error" | "enum" | "fixed":
                 return self._define(schema, namespace)
             case inner:
                 return self.of(inner, namespace)
 
-    def _by_name(self, name: str, namespace: str) -> DataType:
+    def _by_name(self, name: str, namespace: str) -> pa.DataType:
         if name in PRIMITIVES:
             return PRIMITIVES[name]
         for full in (f"{namespace}.{name}" if namespace and "." not in name else name, name):
@@ -142,26 +132,26 @@ class SparkTypes:
                 return self._named[full]
         raise UnreadableAvroSchema(f"{name!r} is not defined before it is used")
 
-    def _define(self, schema: Mapping[str, Any], namespace: str) -> DataType:
+    def _define(self, schema: Mapping[str, Any], namespace: str) -> pa.DataType:
         name = full_name(schema, namespace)
         self._open.add(name)
-        found: DataType
+        found: pa.DataType
         if schema["type"] == "enum":
-            found = StringType()
+            found = pa.string()
         elif schema["type"] == "fixed":
-            found = _logical_type(schema) or BinaryType()
+            found = _logical_type(schema) or pa.binary()
         else:
             fields = schema.get("fields")
             if not isinstance(fields, list):
                 raise UnreadableAvroSchema(f"record {name} has no fields")
-            found = StructType(
-                [StructField(str(each.get("name")), self.of(each.get("type"), space_of(name))) for each in fields]
+            found = pa.struct(
+                [(str(field.get("name")), self.of(field.get("type"), space_of(name))) for field in fields]
             )
         self._open.discard(name)
         self._named[name] = found
         return found
 
-    def _union(self, branches: list[Any], namespace: str) -> DataType:
+    def _union(self, branches: list[Any], namespace: str) -> pa.DataType:
         kinds = [each for each in branches if each != "null"]
         if len(kinds) == 1:
             return self.of(kinds[0], namespace)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ottla.records import json_columns
-from ottla.records.json_columns import DEPTH_MAX, NUMBER_BYTES_MAX, TEXT_BYTES_MAX, JsonField, JsonKind
+from ottla.schemas.arrow import json_columns
+from ottla.schemas.arrow.json_columns import DEPTH_MAX, NUMBER_BYTES_MAX, TEXT_BYTES_MAX, JsonField, JsonKind
 
 try:
-    from ottla.records import _json_columns as native
+    from ottla.schemas.arrow import _json_columns as native
 except ImportError:
     native = None
 
@@ -42,7 +42,7 @@ def twin(request):
     if request.param == "python":
         return json_columns
     if native is None:
-        pytest.skip("ottla.records._json_columns is not built: that needs a C compiler")
+        pytest.skip("ottla.schemas.arrow._json_columns is not built: that needs a C compiler")
     return native
 
 
@@ -212,7 +212,7 @@ def test_a_part_of_a_column_is_read(twin):
 
 def test_buffers_that_are_too_short_are_refused():
     if native is None:
-        pytest.skip("ottla.records._json_columns is not built: that needs a C compiler")
+        pytest.skip("ottla.schemas.arrow._json_columns is not built: that needs a C compiler")
     ends, data, _ = column_of([b"{}", b"{}"])
     reader = native.JsonColumns(FIELDS)
     for arguments in ((3, ends, data), (2, ends, data[:3]), (2, ends, data, b""), (1, struct.pack("ii", 2, 0), data)):
@@ -256,5 +256,5 @@ PIECES = st.lists(
 @example([b'{"ratio":-0.0}', b'{"ratio":5e-324}', b'{"ratio":0e500}', b'{"ratio":1e23}'])
 def test_both_twins_say_the_same(texts):
     if native is None:
-        pytest.skip("ottla.records._json_columns is not built: that needs a C compiler")
+        pytest.skip("ottla.schemas.arrow._json_columns is not built: that needs a C compiler")
     assert read(native, texts) == read(json_columns, texts)

@@ -1,69 +1,47 @@
-"""JSON schemas of a registry as types of Spark: the columns of valueFormat=json where nobody named them.
+"""JSON schemas as the columns of records that name no columns themselves.
 
-    JSON Schema                              Spark
+    JSON Schema                              Arrow
     object with properties                   struct
     object of one schema for all names       map<string, ...>
-    array                                    array
-    string, integer, number, boolean         string, bigint, double, boolean
-    null beside one of them                  the same: every column may be NULL
+    array                                    list
+    string, integer, number, boolean         string, int64, double, bool
+    null beside one of them                  the same: every column may be null
     enum and const of one type               that type
 
-1. The schema is the newest of the subject <topic>-key or <topic>-value when the query is planned. A reader that wants
-   other columns says so with valueSchema; properties that are not named are passed over.
-2. What has no type in Spark (several types, a schema inside itself, allOf) is refused by its path.
+1. A reader that wants other columns names them; properties that are not named are passed over.
+2. What has no columns (several types, a schema inside itself, allOf) is refused by its path.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-)
+import pyarrow as pa
 
 from ottla.errors import OttlaError
-from ottla.schemas.model import JSON
-from ottla.spark.formats.registered import newest_schemas, same_for_all
 
-if TYPE_CHECKING:
-    from ottla.spark.formats.formats import Side
-    from ottla.spark.source.options import SourceOptions
-
-PLAIN: Final[dict[str, DataType]] = {
-    "string": StringType(),
-    "integer": LongType(),
-    "number": DoubleType(),
-    "boolean": BooleanType(),
+PLAIN: Final[dict[str, pa.DataType]] = {
+    "string": pa.string(),
+    "integer": pa.int64(),
+    "number": pa.float64(),
+    "boolean": pa.bool_(),
 }
 NULL: Final = {"type": "null"}
 
 
 class UnreadableJsonSchema(OttlaError):
-    """A JSON schema has no type in Spark. Name the columns to read: valueSchema='id BIGINT, name STRING'."""
+    """A JSON schema has no columns. Name those to read: valueSchema='id BIGINT, name STRING'."""
 
 
-def registered_type(options: SourceOptions, side: Side) -> StructType:
-    """The columns that the newest schema of the topics has."""
-    found = newest_schemas(options, side, JSON, "the columns to read, as in 'id BIGINT, name STRING'")
-    return same_for_all((struct_of(*each) for each in found), side)
-
-
-def struct_of(text: str, imports: dict[str, str]) -> StructType:
+def struct_of(text: str, imports: Mapping[str, str]) -> pa.StructType:
     """The struct of a schema of objects."""
     whole = json.loads(text)
     others = {name: json.loads(each) for name, each in imports.items()}
     made = _Types(whole, others).of(whole, "#", ())
-    if not isinstance(made, StructType):
-        raise UnreadableJsonSchema(f"it is {made.simpleString()}, and rows are objects with properties")
+    if not pa.types.is_struct(made):
+        raise UnreadableJsonSchema(f"it is {made}, and rows are objects with properties")
     return made
 
 
@@ -72,7 +50,7 @@ class _Types:
         self._whole = whole
         self._others = others
 
-    def of(self, schema: Any, path: str, around: tuple[str, ...]) -> DataType:
+    def of(self, schema: Any, path: str, around: tuple[str, ...]) -> pa.DataType:
         if not isinstance(schema, dict):
             raise UnreadableJsonSchema(f"anything may stand at {path}")
         if isinstance(ref := schema.get("$ref"), str):
@@ -88,23 +66,21 @@ class _Types:
         if kind == "array":
             if not isinstance(schema.get("items"), dict):
                 raise UnreadableJsonSchema(f"the items at {path} have no one type")
-            return ArrayType(self.of(schema["items"], f"{path}/items", around))
+            return pa.list_(self.of(schema["items"], f"{path}/items", around))
         return PLAIN[kind]
 
-    def _only(self, choices: list[Any], path: str, around: tuple[str, ...]) -> DataType:
+    def _only(self, choices: list[Any], path: str, around: tuple[str, ...]) -> pa.DataType:
         if len(choices) != 1:
             raise UnreadableJsonSchema(f"{path} has several types")
         return self.of(choices[0], path, around)
 
-    def _object(self, schema: dict[str, Any], path: str, around: tuple[str, ...]) -> DataType:
+    def _object(self, schema: dict[str, Any], path: str, around: tuple[str, ...]) -> pa.DataType:
         properties, rest = schema.get("properties") or {}, schema.get("additionalProperties")
         if not properties and isinstance(rest, dict) and rest:
-            return MapType(StringType(), self.of(rest, f"{path}/*", around))
+            return pa.map_(pa.string(), self.of(rest, f"{path}/*", around))
         if not properties:
             raise UnreadableJsonSchema(f"the object at {path} has no properties")
-        return StructType(
-            [StructField(name, self.of(each, f"{path}/{name}", around)) for name, each in properties.items()]
-        )
+        return pa.struct([(name, self.of(inner, f"{path}/{name}", around)) for name, inner in properties.items()])
 
     def _target(self, ref: str, path: str) -> Any:
         """What a $ref leads to: by a pointer, in this schema or in one that it refers to."""

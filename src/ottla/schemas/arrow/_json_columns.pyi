@@ -1,0 +1,3 @@
+"""Types of the native twin: those of json_columns.py."""
+
+from ottla.schemas.arrow.json_columns import JsonColumns as JsonColumns
