@@ -21,6 +21,7 @@ LEAVES: Final = {
     CODEC: "batch, builder, checksum, columns, hashing, header, stream and varint in ottla.records",
     "ottla.records._checks": "ottla.records.checks, ottla.records.record_walk",
     "ottla.records._compaction": "ottla.records.compaction",
+    "ottla.schemas.arrow._avro_columns": "ottla.schemas.arrow.avro_columns",
     "ottla.schemas.arrow._json_columns": "ottla.schemas.arrow.json_columns",
     "ottla.net._framing": "ottla.net.framing",
     "ottla.net.tls._data_path": "ottla.net.tls.data_path",

@@ -11,8 +11,9 @@ import importlib
 import itertools
 from array import array
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
+import pyarrow as pa
 from tests.fuzz.targets import LIMIT_BYTES, RECORD_ERRORS, Target, batches, message_sets
 
 from ottla.broker.produce import frames as broker_frames
@@ -31,7 +32,10 @@ from ottla.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ottla.records import checks, columns, compaction
-from ottla.schemas.arrow import json_columns
+from ottla.schemas.arrow import avro_columns, json_columns
+from ottla.schemas.arrow.avro_steps import AvroPlan
+from ottla.schemas.arrow.avro_types import arrow_type
+from ottla.schemas.avro.types import Resolver
 
 VERSIONS = range(3, 14)
 TOPIC, TOPIC_ID = "orders", bytes(range(16))
@@ -172,6 +176,48 @@ def json_texts() -> list[bytes]:
     ]
 
 
+def avro_schema(**fields: Any) -> dict[str, Any]:
+    """A record of fields whose types, or type and default, these are."""
+    typed = {name: kind if isinstance(kind, tuple) else (kind,) for name, kind in fields.items()}
+    found = [{"name": name, **dict(zip(("type", "default"), kind, strict=False))} for name, kind in typed.items()]
+    return {"type": "record", "name": "R", "fields": found}
+
+
+DECIMAL: Final = {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 2}
+AVRO: Final = (
+    avro_schema(
+        a=["null", "string", "long"],
+        b={"type": "map", "values": "bytes"},
+        c={"type": "array", "items": ["null", "R"]},
+        d="int",
+        e={"type": "enum", "name": "E", "symbols": ["A", "B"]},
+        f="double",
+        g=DECIMAL,
+        h={"type": "long", "logicalType": "timestamp-millis"},
+    ),
+    avro_schema(
+        h={"type": "long", "logicalType": "timestamp-micros"},
+        a=["null", "string"],
+        b={"type": "map", "values": "string"},
+        d="double",
+        x=({"type": "array", "items": "long"}, [1, 2]),
+        e={"type": "enum", "name": "E", "symbols": ["A"]},
+        g=DECIMAL,
+        f="double",
+    ),
+)
+AVRO_RECORD: Final = b"\x02\x02x\x02\x02k\x02v\x00\x02\x00\x00\x0a\x00" + b"\x00" * 8 + b"\x04\x01\x00\x10"
+
+
+def read_avro(twin: Any, data: bytes) -> Any:
+    """One record between two good ones."""
+    writer, reader = (Resolver().resolve(schema) for schema in AVRO)
+    columns = twin.AvroColumns(AvroPlan(writer, reader, arrow_type(AVRO[1])))
+    found = columns.read(pa.array([AVRO_RECORD, data, AVRO_RECORD], pa.binary()))
+    found.validate(full=True)
+    return repr(found.to_pylist())
+
+
 def counted_batches() -> list[bytes]:
     """A first byte that says how many records there are, and a batch."""
     return [b"\x05" + each for each in batches()[:1]]
@@ -204,5 +250,12 @@ def leaf_targets() -> list[Target]:
         ),
         same("records to append", counted_batches, refusable(check_batch), checks, leaf_of("ottla.records._checks")),
         same("objects of JSON", json_texts, read_json, json_columns, leaf_of("ottla.schemas.arrow._json_columns")),
+        same(
+            "records of Avro",
+            lambda: [AVRO_RECORD],
+            read_avro,
+            avro_columns,
+            leaf_of("ottla.schemas.arrow._avro_columns"),
+        ),
         same("compaction", batches, refusable(clean), compaction, leaf_of("ottla.records._compaction")),
     ]

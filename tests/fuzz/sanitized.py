@@ -23,6 +23,7 @@ RUN_LIMIT_S = 3600
 TESTS = (
     "tests/fuzz/test_leaves.py",
     "tests/unit/records",
+    "tests/unit/schemas/arrow",
     "tests/unit/client/consumer/test_records.py",
     "tests/unit/client/consumer/test_buffer_reader.py",
     "tests/unit/client/producer",

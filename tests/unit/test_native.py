@@ -18,6 +18,7 @@ CHOOSING = {
     "ottla.records._native": ("ottla.records.implementation", "BatchBuilder"),
     "ottla.records._checks": ("ottla.records.log_walks", "RecordsWalk"),
     "ottla.records._compaction": ("ottla.records.log_walks", "KeyTable"),
+    "ottla.schemas.arrow._avro_columns": ("ottla.schemas.arrow.avro_choice", "AvroColumns"),
     "ottla.schemas.arrow._json_columns": ("ottla.schemas.arrow.json_choice", "JsonColumns"),
     "ottla.net._framing": ("ottla.net.framing_choice", "FrameReader"),
     "ottla.net.tls._data_path": ("ottla.net.tls.data_choice", "DataPath"),

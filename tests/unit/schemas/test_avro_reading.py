@@ -14,7 +14,8 @@ pytest.importorskip("fastavro")
 from fastavro import parse_schema, schemaless_writer
 
 from ottla.schemas.avro.format import AvroFormat
-from ottla.schemas.avro.reading import NESTING_MAX, UnreadableRecord, read_avro_record, shown
+from ottla.schemas.avro.reading import read_avro_record, shown
+from ottla.schemas.avro.record_bytes import NESTING_MAX, UnreadableRecord
 
 EVERYTHING = {
     "type": "record", "name": "n.All", "fields": [

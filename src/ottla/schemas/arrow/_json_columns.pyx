@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, binding=False, embedsignature=True
 """The native twin of json_columns.py: texts of JSON objects into columns, without a Python object for a value.
 
-Read the Python twin for what is plain. Here only what C changes: the fields are nodes of a flat array that are filled
-while a text is read from the left; where it turns out not to be plain, all nodes go back to where they were before it.
-Every node has as many rows as its struct, so a field that came already is known by its rows.
+Read the Python twin for what is plain. Here only what C changes: the fields are nodes of a flat array (_column_nodes.pxi)
+that are filled while a text is read from the left; where it turns out not to be plain, all nodes go back to where they
+were before it. Every node has as many rows as its struct, so a field that came already is known by its rows.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -19,22 +19,12 @@ from ottla.schemas.arrow.columns import Column
 cdef extern from "Python.h":
     double PyOS_string_to_double(const char* text, char** end, object overflow) except? -1.0
 
+include "_column_nodes.pxi"
+
 cdef enum:
     TEXT_BYTES_MAX = 50000
     DEPTH_MAX = 64
     NUMBER_BYTES_MAX = 100
-    OTHER = 0
-    BOOLEAN = 1
-    INT8 = 2
-    INT16 = 3
-    INT32 = 4
-    INT64 = 5
-    DOUBLE = 6
-    STRING = 7
-    DATE = 8
-    TIMESTAMP = 9
-    STRUCT = 10
-    LIST = 11
     # A number of so many digits is exact as a double, and so is a power of ten up to this.
     EXACT_DIGITS = 15
     EXACT_POWER = 22
@@ -52,108 +42,6 @@ cdef int32_t[13] DAYS_BEFORE
 DAYS_BEFORE[:] = [0, 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334]
 cdef int32_t[13] DAYS_OF
 DAYS_OF[:] = [0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
-
-
-cdef struct Growing:
-    uint8_t* memory
-    size_t used
-    size_t capacity
-
-
-cdef struct Node:
-    int kind
-    int width          # bytes of a value, 0 where there are none
-    int first_child    # children stand behind each other
-    int child_count
-    int guess          # the child whose name probably comes next
-    const char* name
-    size_t name_bytes
-    int64_t rows
-    int64_t null_count
-    Growing valid      # a byte for each row
-    Growing data
-    Growing offsets    # ends, one more than rows
-    # Where the node was before the text that is being read.
-    int64_t rows_before
-    int64_t null_count_before
-    size_t data_before
-
-
-cdef struct Reading:
-    Node* nodes
-    const uint8_t* at
-    const uint8_t* end
-    bint has_memory
-
-
-cdef bint more_room(Growing* space, size_t extra) noexcept:
-    cdef size_t capacity = max(space.used + extra, 2 * space.capacity, <size_t> 1024)
-    cdef uint8_t* larger = <uint8_t*> realloc(space.memory, capacity)
-    if larger == NULL:
-        return False
-    space.memory = larger
-    space.capacity = capacity
-    return True
-
-
-cdef inline bint make_room(Growing* space, size_t extra) noexcept:
-    return space.used + extra <= space.capacity or more_room(space, extra)
-
-
-# ---- rows of nodes ----
-
-cdef inline bint close_row(Reading* reading, Node* node, bint is_there) noexcept:
-    """One row more, whose value is in `data` already."""
-    if not make_room(&node.valid, 1):
-        reading.has_memory = False
-        return False
-    node.valid.memory[node.valid.used] = is_there
-    node.valid.used += 1
-    node.rows += 1
-    if not is_there:
-        node.null_count += 1
-    if node.kind == STRING:
-        if not make_room(&node.offsets, 4):
-            reading.has_memory = False
-            return False
-        (<int32_t*> (node.offsets.memory + node.offsets.used))[0] = <int32_t> node.data.used
-        node.offsets.used += 4
-    return True
-
-
-cdef inline bint close_list(Reading* reading, Node* node, bint is_there) noexcept:
-    if not make_room(&node.offsets, 4):
-        reading.has_memory = False
-        return False
-    (<int32_t*> (node.offsets.memory + node.offsets.used))[0] = <int32_t> reading.nodes[node.first_child].rows
-    node.offsets.used += 4
-    return close_row(reading, node, is_there)
-
-
-cdef bint add_null(Reading* reading, Node* node) noexcept:
-    cdef int child
-    if node.kind == STRUCT:
-        for child in range(node.first_child, node.first_child + node.child_count):
-            if not add_null(reading, &reading.nodes[child]):
-                return False
-    elif node.kind == LIST:
-        return close_list(reading, node, False)
-    elif node.width:
-        if not make_room(&node.data, node.width):
-            reading.has_memory = False
-            return False
-        memset(node.data.memory + node.data.used, 0, node.width)
-        node.data.used += node.width
-    return close_row(reading, node, False)
-
-
-cdef inline bint add_number(Reading* reading, Node* node, const void* value) noexcept:
-    if not make_room(&node.data, node.width):
-        reading.has_memory = False
-        return False
-    memcpy(node.data.memory + node.data.used, value, node.width)
-    node.data.used += node.width
-    return close_row(reading, node, True)
 
 
 # ---- the words of JSON ----
@@ -646,37 +534,6 @@ cdef bint read_moment(Reading* reading, Node* node) noexcept:
 
 # ---- texts ----
 
-cdef bint is_utf8(const uint8_t* at, const uint8_t* end) noexcept:
-    cdef uint64_t eight
-    cdef uint8_t lead
-    cdef int more, index
-    while at < end:
-        if end - at >= 8:
-            memcpy(&eight, at, 8)
-            if not eight & <uint64_t> 0x8080808080808080:
-                at += 8
-                continue
-        lead = at[0]
-        if lead < 0x80:
-            at += 1
-            continue
-        if lead < 0xC2 or lead > 0xF4:
-            return False
-        more = 1 if lead < 0xE0 else 2 if lead < 0xF0 else 3
-        if end - at <= more:
-            return False
-        for index in range(1, more + 1):
-            if at[index] & 0xC0 != 0x80:
-                return False
-        # Too long for what they say, halves of surrogate pairs, and what is beyond the last character.
-        if (lead == 0xE0 and at[1] < 0xA0) or (lead == 0xED and at[1] > 0x9F):
-            return False
-        if (lead == 0xF0 and at[1] < 0x90) or (lead == 0xF4 and at[1] > 0x8F):
-            return False
-        at += more + 1
-    return True
-
-
 cdef bint read_text(Reading* reading, const uint8_t* begin, size_t length) noexcept:
     """A whole text as one row of the first node."""
     if length > TEXT_BYTES_MAX or not is_utf8(begin, begin + length):
@@ -724,12 +581,7 @@ cdef class JsonColumns:
         return 0
 
     def __dealloc__(self):
-        cdef int number
-        for number in range(self.node_count):
-            free(self.nodes[number].valid.memory)
-            free(self.nodes[number].data.memory)
-            free(self.nodes[number].offsets.memory)
-        free(self.nodes)
+        free_nodes(self.nodes, self.node_count)
 
     def read(self, Py_ssize_t row_count, offsets, data, validity=None, Py_ssize_t first_row=0):
         """The rows of a column of bytes, as a column of structs."""
@@ -754,7 +606,7 @@ cdef class JsonColumns:
                 PyBuffer_Release(&content)
         finally:
             PyBuffer_Release(&ends)
-        return self.column(0)
+        return column_of(self.nodes, 0)
 
     cdef int read_rows(self, Py_ssize_t row_count, const int32_t* ends, const uint8_t* data, Py_ssize_t data_bytes,
                        const uint8_t* valid, Py_ssize_t first_row) except -1:
@@ -763,80 +615,21 @@ cdef class JsonColumns:
         cdef bint is_plain
         reading.nodes = self.nodes
         reading.has_memory = True
-        self.begin()
+        begin(self.nodes, self.node_count)
         for row in range(first_row, first_row + row_count):
             is_plain = False
             if valid == NULL or valid[row >> 3] >> (row & 7) & 1:
                 if not 0 <= ends[row] <= ends[row + 1] <= data_bytes:
                     raise ValueError("a row is not in the data")
-                self.mark()
+                mark(self.nodes, self.node_count)
                 is_plain = read_text(&reading, data + ends[row], ends[row + 1] - ends[row])
                 if not is_plain and reading.has_memory:
-                    self.go_back()
+                    go_back(self.nodes, self.node_count)
             if reading.has_memory and not is_plain:
                 add_null(&reading, self.nodes)
             if not reading.has_memory:
                 raise MemoryError
         return 0
-
-    cdef int begin(self) except -1:
-        """No rows anywhere; room that there was is kept."""
-        cdef int number
-        cdef Node* node
-        for number in range(self.node_count):
-            node = &self.nodes[number]
-            node.rows = node.null_count = 0
-            node.valid.used = node.data.used = node.offsets.used = 0
-            if node.kind == STRING or node.kind == LIST:
-                if not make_room(&node.offsets, 4):
-                    raise MemoryError
-                (<int32_t*> node.offsets.memory)[0] = 0
-                node.offsets.used = 4
-        return 0
-
-    cdef inline void mark(self) noexcept:
-        cdef int number
-        cdef Node* node
-        for number in range(self.node_count):
-            node = &self.nodes[number]
-            node.rows_before = node.rows
-            node.null_count_before = node.null_count
-            node.data_before = node.data.used
-
-    cdef void go_back(self) noexcept:
-        cdef int number
-        cdef Node* node
-        for number in range(self.node_count):
-            node = &self.nodes[number]
-            node.rows = node.rows_before
-            node.valid.used = node.rows
-            node.null_count = node.null_count_before
-            node.data.used = node.data_before
-            if node.kind == STRING or node.kind == LIST:
-                node.offsets.used = 4 * (node.rows + 1)
-
-    cdef object column(self, int number):
-        cdef Node* node = &self.nodes[number]
-        cdef int child
-        validity = bitmap(&node.valid) if node.null_count else None
-        data = bitmap(&node.data) if node.kind == BOOLEAN else copied(&node.data)
-        children = tuple([self.column(child) for child in range(node.first_child, node.first_child + node.child_count)])
-        return Column(node.rows, node.null_count, validity, data, copied(&node.offsets), children)
-
-
-cdef object copied(Growing* space):
-    return PyBytes_FromStringAndSize(<char*> space.memory, space.used) if space.used else b""
-
-
-cdef object bitmap(Growing* space):
-    """A byte for each row becomes a bit."""
-    cdef size_t row
-    found = PyBytes_FromStringAndSize(NULL, (space.used + 7) // 8)
-    cdef uint8_t* bits = <uint8_t*> <char*> found
-    memset(bits, 0, (space.used + 7) // 8)
-    for row in range(space.used):
-        bits[row >> 3] |= <uint8_t> (space.memory[row] << (row & 7))
-    return found
 
 
 def count_of(field):

@@ -29,7 +29,7 @@ def array_of(kind: pyarrow.DataType, column: Column) -> pyarrow.Array:
     import pyarrow as pa
 
     rows, validity = column.row_count, None if column.validity is None else pa.py_buffer(column.validity)
-    if not (column.children or column.data or column.offsets):
+    if column.null_count == rows:
         return pa.nulls(rows, kind)
     if pa.types.is_struct(kind):
         children = [array_of(field.type, child) for field, child in zip(kind, column.children, strict=True)]

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from ottla.light_tuples import NamedTuple
 from ottla.schemas.framing import FRAME_BYTES, MAGIC
 
+VALUE_BYTES_MAX: Final = (1 << 31) - 1
 Read = Callable[[bytes], Any]
 UNFIT: Final = (pa.ArrowException, ValueError, TypeError, OverflowError)
 """How Arrow says that a value does not fit into a column."""
@@ -93,4 +94,4 @@ def without_frames(column: pa.Array) -> pa.Array:
     is_framed = pc.starts_with(column, pattern=bytes([MAGIC]))
     if not pc.any(is_framed).as_py():
         return column
-    return pc.if_else(is_framed, pc.binary_slice(column, FRAME_BYTES, None), column)
+    return pc.if_else(is_framed, pc.binary_slice(column, FRAME_BYTES, VALUE_BYTES_MAX), column)

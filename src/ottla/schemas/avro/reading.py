@@ -2,8 +2,7 @@
 
     read_avro_record(parsed.type, content)      dicts, lists, texts, numbers, bytes; ValueError says what is wrong
 
-1. A few bytes may claim an array of a billion nulls: a record has at most VALUES_PER_BYTE values for each of its bytes
-   and SPARE_VALUES, never more than VALUES_MAX, nested NESTING_MAX deep.
+1. A record is bounded by its bytes (record_bytes.py).
 2. All bytes must be used, and none beyond them.
 3. Dates and times are texts as ISO 8601 has them, decimals and UUIDs are texts; what is out of their range stays a
    number, or bytes. The digits of a decimal are bounded by the precision of its schema and by DIGITS_MAX: writing a
@@ -14,63 +13,43 @@ from __future__ import annotations
 
 import datetime
 import struct
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, Final
 
+from ottla.schemas.avro.record_bytes import RecordBytes, UnreadableRecord
 from ottla.schemas.avro.types import AvroType
 
 VALUES_MAX: Final = 200_000
-VALUES_PER_BYTE: Final = 10
-SPARE_VALUES: Final = 1_000
-NESTING_MAX: Final = 100
-LONGEST_VARINT: Final = 10
 DIGITS_MAX: Final = 1_000
 BYTES_PER_DIGIT: Final = 0.4153  # log2(10) / 8
 _EPOCH: Final = datetime.datetime(1970, 1, 1)
 _PARTS: Final = {"millis": 1_000, "micros": 1, "nanos": 0}
 
 
-class UnreadableRecord(ValueError):
-    """The bytes are not a record of the schema."""
-
-
 def read_avro_record(kind: AvroType, content: bytes) -> Any:
     """The value that these bytes are."""
-    reading = _Reading(content)
+    reading = _Reading(content, VALUES_MAX)
     found = reading.value(kind, 0)
     if reading.left:
         raise UnreadableRecord(f"{reading.left} bytes are left after the record")
     return found
 
 
-class _Reading:
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-        self._at = 0
-        self._count = 0
-        self._most = min(VALUES_MAX, SPARE_VALUES + VALUES_PER_BYTE * len(content))
-
-    @property
-    def left(self) -> int:
-        return len(self._content) - self._at
-
+class _Reading(RecordBytes):
     def value(self, kind: AvroType, depth: int) -> Any:
-        self._count += 1
-        if self._count > self._most:
-            raise UnreadableRecord(f"it has more than {self._most} values in {len(self._content)} bytes")
-        if depth > NESTING_MAX:
-            raise UnreadableRecord(f"it is nested more than {NESTING_MAX} deep")
+        self.count_value(depth)
         match kind.kind:
             case "record":
-                return {each.name: self.value(each.type, depth + 1) for each in kind.fields}
+                return {field.name: self.value(field.type, depth + 1) for field in kind.fields}
             case "union":
-                return self.value(self._chosen(kind.branches, "branch"), depth + 1)
+                return self.value(kind.branches[self.index(len(kind.branches), "branch")], depth + 1)
             case "array":
-                return list(self._items(kind, depth, is_map=False))
+                return list(self._items(kind, depth))
             case "map":
-                return dict(self._items(kind, depth, is_map=True))
+                return dict(self._entries(kind, depth))
             case "enum":
-                return self._chosen(kind.symbols, "symbol")
+                return kind.symbols[self.index(len(kind.symbols), "symbol")]
         return shown(kind, self._plain(kind))
 
     def _plain(self, kind: AvroType) -> Any:
@@ -78,58 +57,30 @@ class _Reading:
             case "null":
                 return None
             case "boolean":
-                return self._take(1) != b"\0"
+                return self.take(1) != b"\0"
             case "int" | "long":
-                return self._long()
+                return self.long()
             case "float":
-                return struct.unpack("<f", self._take(4))[0]
+                return struct.unpack("<f", self.take(4))[0]
             case "double":
-                return struct.unpack("<d", self._take(8))[0]
+                return struct.unpack("<d", self.take(8))[0]
             case "fixed":
-                return self._take(kind.size)
+                return self.take(kind.size)
             case "string":
-                return self._text()
-        return self._take(self._long())
+                return self.text()
+        return self.take(self.long())
 
-    def _items(self, kind: AvroType, depth: int, *, is_map: bool) -> Any:
-        """Blocks of items; a negative count is followed by the size of the block in bytes."""
-        assert kind.items is not None, "arrays and maps have items"
-        while count := self._long():
-            if count < 0:
-                self._long()
-            for _ in range(min(abs(count), self._most + 1)):
-                if is_map:
-                    key = self._text()
-                    yield key, self.value(kind.items, depth + 1)
-                else:
-                    yield self.value(kind.items, depth + 1)
+    def _items(self, kind: AvroType, depth: int) -> Iterator[Any]:
+        assert kind.items is not None, "arrays have items"
+        while count := self.block():
+            for _ in range(count):
+                yield self.value(kind.items, depth + 1)
 
-    def _chosen(self, choices: Any, word: str) -> Any:
-        index = self._long()
-        if not 0 <= index < len(choices):
-            raise UnreadableRecord(f"it chooses {word} {index}, and there are {len(choices)}")
-        return choices[index]
-
-    def _text(self) -> str:
-        try:
-            return self._take(self._long()).decode()
-        except UnicodeDecodeError as error:
-            raise UnreadableRecord(f"a text in it is not UTF-8 ({error.reason})") from None
-
-    def _take(self, count: int) -> bytes:
-        if not 0 <= count <= self.left:
-            raise UnreadableRecord(f"it wants {count} bytes more, and has {self.left}")
-        self._at += count
-        return self._content[self._at - count : self._at]
-
-    def _long(self) -> int:
-        raw = 0
-        for shift in range(0, 7 * LONGEST_VARINT, 7):
-            byte = self._take(1)[0]
-            raw |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return raw >> 1 ^ -(raw & 1)
-        raise UnreadableRecord("a number in it is too long")
+    def _entries(self, kind: AvroType, depth: int) -> Iterator[tuple[str, Any]]:
+        assert kind.items is not None, "maps have items"
+        while count := self.block():
+            for _ in range(count):
+                yield self.text(), self.value(kind.items, depth + 1)
 
 
 def shown(kind: AvroType, value: Any) -> Any:

@@ -45,6 +45,7 @@ class AvroField:
     type: AvroType
     aliases: tuple[str, ...] = ()
     has_default: bool = False
+    default: Any = None
 
 
 class Resolver:
@@ -85,7 +86,7 @@ class Resolver:
 
     def _field(self, value: dict[str, Any], namespace: str) -> AvroField:
         kind = self.resolve(value["type"], namespace)
-        return AvroField(value["name"], kind, tuple(value.get("aliases", ())), "default" in value)
+        return AvroField(value["name"], kind, tuple(value.get("aliases", ())), "default" in value, value.get("default"))
 
     def _found(self, name: str, namespace: str) -> AvroType:
         found = self._named.get(full_name(name, namespace)) or self._named.get(name)
