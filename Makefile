@@ -10,7 +10,7 @@ LEAVES := $(wildcard $(foreach end,pyx pxi pxd h,src/ottla/*/*.$(end) src/ottla/
 # Whole files, in their order: those that start clusters and Spark come first, the many small ones fill up the end.
 SHARED := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo docs test test-again test-long test-asan fuzz check fix bench bench-walk bench-turns bench-client bench-compare bench-spark bench-cluster bench-memory simulate planted bench-scale bench-demo bench-registry clean
+.PHONY: help demo docs test test-again test-long test-asan fuzz check fix bench bench-walk bench-turns bench-client bench-compare bench-spark bench-cluster bench-memory simulate planted bench-scale bench-demo bench-registry bench-tables clean
 
 help:              ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -87,6 +87,9 @@ bench-memory: $(NATIVE)  ## what broker and clients hold over an hour of mixed l
 
 bench-registry: $(NATIVE)  ## a schema registry with 10,000 schemas
 	$(BIN)/python -m bench.registry
+
+bench-tables: $(NATIVE)  ## records as rows of tables, per CPU second
+	$(BIN)/python -m bench.tables
 
 bench-scale: $(NATIVE)  ## 10,000 partitions, 5,000 connections, 1,000 groups, 10 GB, beside Apache Kafka
 	$(BIN)/python -m bench.scale
