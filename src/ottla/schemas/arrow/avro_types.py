@@ -72,7 +72,7 @@ def space_of(name: str) -> str:
 def without_odd_types(schema: Any) -> Any:
     """The same without the logical types that have no type here, so that their values come as they are written."""
     if isinstance(schema, list):
-        return [without_odd_types(each) for each in schema]
+        return [without_odd_types(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
     found = {
@@ -152,10 +152,10 @@ class AvroTypes:
         return found
 
     def _union(self, branches: list[Any], namespace: str) -> pa.DataType:
-        kinds = [each for each in branches if each != "null"]
+        kinds = [branch for branch in branches if branch != "null"]
         if len(kinds) == 1:
             return self.of(kinds[0], namespace)
-        if all(isinstance(each, str) for each in kinds) and frozenset(kinds) in WIDER:
+        if all(isinstance(kind, str) for kind in kinds) and frozenset(kinds) in WIDER:
             return PRIMITIVES[WIDER[frozenset(kinds)]]
         raise UnreadableAvroSchema(f"the union {_shown(branches)} has several types")
 

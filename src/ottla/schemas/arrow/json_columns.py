@@ -159,10 +159,10 @@ def _check(value: Any, depth: int) -> None:
     elif isinstance(value, list):
         if depth == DEPTH_MAX:
             raise _NotPlainError
-        for each in value:
+        for item in value:
             if isinstance(value, _Pairs):
-                _check(each[0], depth)
-            _check(each[1] if isinstance(value, _Pairs) else each, depth + 1)
+                _check(item[0], depth)
+            _check(item[1] if isinstance(value, _Pairs) else item, depth + 1)
 
 
 def _converted(field: JsonField, value: Any) -> Any:
@@ -174,18 +174,18 @@ def _struct(field: JsonField, value: Any) -> dict[str, Any]:
         raise _NotPlainError
     known = {child.name: child for child in field.children}
     found: dict[str, Any] = {}
-    for name, each in value:
+    for name, item in value:
         if name in found:
             raise _NotPlainError
         if name in known:
-            found[name] = _converted(known[name], each)
+            found[name] = _converted(known[name], item)
     return found
 
 
 def _list(field: JsonField, value: Any) -> list[Any]:
     if not isinstance(value, list) or isinstance(value, _Pairs):
         raise _NotPlainError
-    return [_converted(field.children[0], each) for each in value]
+    return [_converted(field.children[0], item) for item in value]
 
 
 def _boolean(_: JsonField, value: Any) -> bool:
@@ -248,8 +248,8 @@ _READERS: Final[dict[JsonKind, Callable[[JsonField, Any], Any]]] = {
 
 
 def _column(field: JsonField, values: Sequence[Any]) -> Column:
-    null_count = sum(each is None for each in values)
-    validity = _bitmap([each is not None for each in values]) if null_count else None
+    null_count = sum(item is None for item in values)
+    validity = _bitmap([item is not None for item in values]) if null_count else None
     data, offsets, children = _filled(field, values)
     return Column(len(values), null_count, validity, data, offsets, children)
 
@@ -259,18 +259,18 @@ def _filled(field: JsonField, values: Sequence[Any]) -> tuple[bytes, bytes, tupl
         case JsonKind.OTHER:
             return b"", b"", ()
         case JsonKind.BOOLEAN:
-            return _bitmap([bool(each) for each in values]), b"", ()
+            return _bitmap([bool(item) for item in values]), b"", ()
         case JsonKind.STRING:
-            texts = [(each or "").encode() for each in values]
+            texts = [(item or "").encode() for item in values]
             return b"".join(texts), _ends(map(len, texts)), ()
         case JsonKind.STRUCT:
-            columns = ([(each or {}).get(child.name) for each in values] for child in field.children)
+            columns = ([(item or {}).get(child.name) for item in values] for child in field.children)
             return b"", b"", tuple(map(_column, field.children, columns))
         case JsonKind.LIST:
-            inner = [each for row in values for each in row or ()]
+            inner = [item for row in values for item in row or ()]
             return b"", _ends(len(row or ()) for row in values), (_column(field.children[0], inner),)
         case _:
-            return array(CODES[field.kind], [0 if each is None else each for each in values]).tobytes(), b"", ()
+            return array(CODES[field.kind], [0 if item is None else item for item in values]).tobytes(), b"", ()
 
 
 def _ends(lengths: Iterator[int]) -> bytes:

@@ -38,7 +38,7 @@ class UnreadableJsonSchema(OttlaError):
 def struct_of(text: str, imports: Mapping[str, str]) -> pa.StructType:
     """The struct of a schema of objects."""
     whole = json.loads(text)
-    others = {name: json.loads(each) for name, each in imports.items()}
+    others = {name: json.loads(imported) for name, imported in imports.items()}
     made = _Types(whole, others).of(whole, "#", ())
     if not pa.types.is_struct(made):
         raise UnreadableJsonSchema(f"it is {made}, and rows are objects with properties")
@@ -59,7 +59,7 @@ class _Types:
             return self.of(self._target(ref, path), path, (*around, ref))
         for word in ("oneOf", "anyOf"):
             if word in schema:
-                return self._only([each for each in schema[word] if each != NULL], path, around)
+                return self._only([choice for choice in schema[word] if choice != NULL], path, around)
         kind = _kind(schema, path)
         if kind == "object":
             return self._object(schema, path, around)
@@ -96,10 +96,10 @@ class _Types:
 def _kind(schema: dict[str, Any], path: str) -> str:
     kind = schema.get("type")
     if kind is None and ("enum" in schema or "const" in schema):
-        values = [each for each in schema.get("enum", [schema.get("const")]) if each is not None]
+        values = [value for value in schema.get("enum", [schema.get("const")]) if value is not None]
         names = {bool: "boolean", str: "string", int: "integer", float: "number"}
-        kind = sorted({names.get(type(each), "several") for each in values})
-    kinds = [each for each in ([kind] if isinstance(kind, str) else kind or []) if each != "null"]
+        kind = sorted({names.get(type(value), "several") for value in values})
+    kinds = [name for name in ([kind] if isinstance(kind, str) else kind or []) if name != "null"]
     if kinds in (["integer", "number"], ["number", "integer"]):
         return "number"
     if len(kinds) != 1 or kinds[0] not in (*PLAIN, "object", "array"):

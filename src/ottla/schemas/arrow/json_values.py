@@ -133,7 +133,7 @@ def _array(inner: Convert) -> Convert:
     def convert(value: Any) -> list[Any]:
         if not isinstance(value, list):
             raise ValueError(f"{_shown(value)} is no array")
-        return [inner(each) for each in value]
+        return [inner(item) for item in value]
 
     return convert
 
@@ -142,7 +142,7 @@ def _map(inner: Convert) -> Convert:
     def convert(value: Any) -> list[tuple[str, Any]]:
         if not isinstance(value, dict):
             raise ValueError(f"{_shown(value)} is no object")
-        return [(_text(name), inner(each)) for name, each in value.items()]
+        return [(_text(name), inner(item)) for name, item in value.items()]
 
     return convert
 

@@ -131,9 +131,9 @@ class RowFormats:
             if side in schema.names and _format(options, side) != "binary":
                 self._decoders[side] = _decoder(options, side, schema.field(side).type)
         self._quick = QuickJson(schema.field(QUICK_JSON).type) if QUICK_JSON in schema.names else None
-        fields = [pa.field(each.name, pa.binary()) if each.name in self._decoders else each for each in schema]
+        fields = [pa.field(field.name, pa.binary()) if field.name in self._decoders else field for field in schema]
         if self._quick is not None:
-            fields = [each for each in fields if each.name != QUICK_JSON]
+            fields = [field for field in fields if field.name != QUICK_JSON]
             fields += [pa.field("value", pa.binary())] if "value" not in schema.names else []
         if self._decoders:
             fields += [_place_field(name) for name in PLACE_COLUMNS if name not in schema.names]

@@ -78,7 +78,7 @@ def newest_schemas(options: SourceOptions, side: Side, kind: str, form: str) -> 
 
 def same_for_all(found: Iterable[H], side: Side) -> H:
     """What all topics have in common."""
-    each = set(found)
-    if len(each) > 1:
+    distinct = set(found)
+    if len(distinct) > 1:
         raise InvalidOption(f"the topics have different schemas; say what to read with {side}Schema")
-    return each.pop()
+    return distinct.pop()
