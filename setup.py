@@ -21,6 +21,7 @@ NATIVE_MODULES = {
     "ottla.records._compaction": "src/ottla/records/_compaction.pyx",
     "ottla.schemas.arrow._avro_columns": "src/ottla/schemas/arrow/_avro_columns.pyx",
     "ottla.schemas.arrow._json_columns": "src/ottla/schemas/arrow/_json_columns.pyx",
+    "ottla.schemas.arrow._protobuf_columns": "src/ottla/schemas/arrow/_protobuf_columns.pyx",
     "ottla.client.consumer._records": "src/ottla/client/consumer/_records.pyx",
     "ottla.net._framing": "src/ottla/net/_framing.pyx",
     "ottla.net.tls._data_path": "src/ottla/net/tls/_data_path.pyx",

@@ -115,6 +115,8 @@ def sides(size: int) -> list[Side]:
     message = message_of(WholeSchema(PROTOBUF, {}), "Click")
     protobuf = [fill(class_of(message)(), click).SerializeToString() for click in clicks(count, max(size - 52, 0))]
     known = WholeSchema(json.dumps(AVRO), {})
+    columns = protobuf_types.arrow_type(message)
+    framed = ProtobufRows(message, columns, lambda _: WholeSchema(PROTOBUF, {}))
     return [
         Side("raw", texts, None),
         Side("JSON", texts, JsonRows(kind).decode),
@@ -123,7 +125,9 @@ def sides(size: int) -> list[Side]:
         Side("Avro", avro, AvroRows(AVRO, kind, None).decode),
         Side("Avro, one bad", _one_bad(avro), AvroRows(AVRO, kind, None).decode),
         Side("Avro, framed", [FRAME + content for content in avro], AvroRows(AVRO, kind, lambda _: known).decode),
-        Side("Protobuf", protobuf, ProtobufRows(message, protobuf_types.arrow_type(message), None).decode),
+        Side("Protobuf", protobuf, ProtobufRows(message, columns, None).decode),
+        Side("Protobuf, one bad", _one_bad(protobuf), ProtobufRows(message, columns, None).decode),
+        Side("Protobuf, framed", [FRAME + b"\0" + content for content in protobuf], framed.decode),
     ]
 
 
@@ -175,7 +179,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="how long each figure is measured")
     parser.add_argument("--markdown", action="store_true", help="as docs/performance-log.md has it")
     chosen = parser.parse_args()
-    form = "| {} | {} | {} | {} | {} | {} |" if chosen.markdown else "{:14} {:>6} {:>10} {:>12} {:>10} {:>12}"
+    form = "| {} | {} | {} | {} | {} | {} |" if chosen.markdown else "{:17} {:>6} {:>10} {:>12} {:>10} {:>12}"
     print(form.format("records", "bytes", "values MB", "values k/s", "file MB", "file k/s"))
     if chosen.markdown:
         print("| --- | --- | --- | --- | --- | --- |")

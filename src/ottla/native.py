@@ -23,6 +23,7 @@ LEAVES: Final = {
     "ottla.records._compaction": "ottla.records.compaction",
     "ottla.schemas.arrow._avro_columns": "ottla.schemas.arrow.avro_columns",
     "ottla.schemas.arrow._json_columns": "ottla.schemas.arrow.json_columns",
+    "ottla.schemas.arrow._protobuf_columns": "ottla.schemas.arrow.protobuf_columns",
     "ottla.net._framing": "ottla.net.framing",
     "ottla.net.tls._data_path": "ottla.net.tls.data_path",
     "ottla.storage._reserving": "ottla.storage.reserving",

@@ -7,6 +7,7 @@ read or write of one byte too many ends the process.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
 from array import array
@@ -32,10 +33,14 @@ from ottla.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ottla.records import checks, columns, compaction
-from ottla.schemas.arrow import avro_columns, json_columns
+from ottla.schemas.arrow import avro_columns, json_columns, protobuf_columns
 from ottla.schemas.arrow.avro_steps import AvroPlan
 from ottla.schemas.arrow.avro_types import arrow_type
+from ottla.schemas.arrow.protobuf_columns import ProtobufPlan
+from ottla.schemas.arrow.protobuf_rows import message_of
+from ottla.schemas.arrow.protobuf_types import arrow_type as protobuf_type
 from ottla.schemas.avro.types import Resolver
+from ottla.schemas.model import WholeSchema
 
 VERSIONS = range(3, 14)
 TOPIC, TOPIC_ID = "orders", bytes(range(16))
@@ -218,6 +223,30 @@ def read_avro(twin: Any, data: bytes) -> Any:
     return repr(found.to_pylist())
 
 
+PROTOBUF: Final = """syntax = "proto3"; import "google/protobuf/timestamp.proto"; enum E { A = 0; B = 1; }
+message M { int32 a = 1; repeated sint64 b = 2; oneof c { string d = 3; bool e = 4; } M2 f = 5; repeated M2 g = 6;
+fixed64 h = 7; E i = 8; google.protobuf.Timestamp j = 9; double k = 10; }
+message M2 { bytes a = 1; repeated float b = 2; }"""
+MESSAGES: Final = [
+    bytes.fromhex("08051203010203" + "1a0161" + "2a030a0178" + "3206" + "12040000803f" + "4001"),
+    bytes.fromhex("2001" + "390100000000000000" + "4a0408051005" + "51000000000000f03f" + "3200" + "1007" + "9a0600"),
+]
+
+
+@functools.cache
+def protobuf_plan() -> ProtobufPlan:
+    message = message_of(WholeSchema(PROTOBUF, {}), "M")
+    return ProtobufPlan(message, protobuf_type(message))
+
+
+def read_protobuf(twin: Any, data: bytes) -> Any:
+    """One message between two good ones."""
+    columns = twin.ProtobufColumns(protobuf_plan())
+    found = columns.read(pa.array([MESSAGES[0], data, MESSAGES[1]], pa.binary()))
+    found.validate(full=True)
+    return repr(found.to_pylist())
+
+
 def counted_batches() -> list[bytes]:
     """A first byte that says how many records there are, and a batch."""
     return [b"\x05" + each for each in batches()[:1]]
@@ -256,6 +285,13 @@ def leaf_targets() -> list[Target]:
             read_avro,
             avro_columns,
             leaf_of("ottla.schemas.arrow._avro_columns"),
+        ),
+        same(
+            "messages of Protobuf",
+            lambda: MESSAGES,
+            read_protobuf,
+            protobuf_columns,
+            leaf_of("ottla.schemas.arrow._protobuf_columns"),
         ),
         same("compaction", batches, refusable(clean), compaction, leaf_of("ottla.records._compaction")),
     ]

@@ -20,6 +20,7 @@ CHOOSING = {
     "ottla.records._compaction": ("ottla.records.log_walks", "KeyTable"),
     "ottla.schemas.arrow._avro_columns": ("ottla.schemas.arrow.avro_choice", "AvroColumns"),
     "ottla.schemas.arrow._json_columns": ("ottla.schemas.arrow.json_choice", "JsonColumns"),
+    "ottla.schemas.arrow._protobuf_columns": ("ottla.schemas.arrow.protobuf_choice", "ProtobufColumns"),
     "ottla.net._framing": ("ottla.net.framing_choice", "FrameReader"),
     "ottla.net.tls._data_path": ("ottla.net.tls.data_choice", "DataPath"),
     "ottla.storage._reserving": ("ottla.storage.reserving_choice", "reserve"),

@@ -20,6 +20,7 @@ from ottla.schemas.arrow.columns import Column, array_of
 from ottla.schemas.avro import record_bytes
 
 include "_column_nodes.pxi"
+include "_record_columns.pxi"
 
 cdef enum:
     NULL_VALUE = 0
@@ -54,11 +55,6 @@ if (twin.RECORD_VALUES_MAX, record_bytes.VALUES_PER_BYTE, record_bytes.SPARE_VAL
     raise ImportError("the twins of the Avro columns have different limits")
 
 
-cdef struct Text:
-    const uint8_t* content
-    size_t length
-
-
 cdef struct Digits:
     # A number of 128 bits: the first that a decimal may not reach.
     uint64_t high
@@ -77,13 +73,12 @@ cdef struct AvroStep:
 
 
 cdef struct Records:
-    Reading reading
+    Reading* reading
     AvroStep* steps
     int* children
     Text* texts
     Digits* limits     # for each node
     int64_t values_left
-    bint has_room
 
 
 # ---- the words of Avro ----
@@ -126,18 +121,6 @@ cdef inline bint take_block(Reading* reading, int64_t* count) noexcept:
 
 # ---- values into columns ----
 
-cdef inline bint add_content(Records* records, Node* node, const uint8_t* begin, size_t length) noexcept:
-    if node.data.used + length > INT32_MAX:
-        records.has_room = False
-        return False
-    if not make_room(&node.data, length):
-        records.reading.has_memory = False
-        return False
-    memcpy(node.data.memory + node.data.used, begin, length)
-    node.data.used += length
-    return close_row(&records.reading, node, True)
-
-
 cdef bint add_decimal(Records* records, Node* node, Digits* limit, const uint8_t* begin, size_t length) noexcept:
     cdef uint8_t sign = 0xFF if length and begin[0] & 0x80 else 0
     cdef uint8_t[16] value
@@ -160,35 +143,35 @@ cdef bint add_decimal(Records* records, Node* node, Digits* limit, const uint8_t
         high = ~high + (low == 0)
     if high > limit.high or (high == limit.high and low >= limit.low):
         return False
-    return add_number(&records.reading, node, value)
+    return add_number(records.reading, node, value)
 
 
 cdef inline bint add_whole(Records* records, AvroStep* step, Node* node, int64_t value) noexcept:
     cdef float single
     cdef double twice
     if node.kind == DATE:
-        return FIRST_DAY <= value <= LAST_DAY and add_number(&records.reading, node, &value)
+        return FIRST_DAY <= value <= LAST_DAY and add_number(records.reading, node, &value)
     if node.kind == TIMESTAMP:
         # In two steps, because the product may have more than 64 bits.
         if not FIRST_MICRO / step.micros <= value <= LAST_MICRO / step.micros:
             return False
         value *= step.micros
-        return add_number(&records.reading, node, &value)
+        return add_number(records.reading, node, &value)
     if node.kind == FLOAT:
         single = <float> <double> value
-        return add_number(&records.reading, node, &single)
+        return add_number(records.reading, node, &single)
     if node.kind == DOUBLE:
         twice = <double> value
-        return add_number(&records.reading, node, &twice)
-    return add_number(&records.reading, node, &value)  # the low bytes come first
+        return add_number(records.reading, node, &twice)
+    return add_number(records.reading, node, &value)  # the low bytes come first
 
 
 cdef inline bint add_real(Records* records, Node* node, double value) noexcept:
     cdef float single
     if node.kind == FLOAT:
         single = <float> value
-        return add_number(&records.reading, node, &single)
-    return add_number(&records.reading, node, &value)
+        return add_number(records.reading, node, &single)
+    return add_number(records.reading, node, &value)
 
 
 # ---- steps ----
@@ -196,7 +179,7 @@ cdef inline bint add_real(Records* records, Node* node, double value) noexcept:
 cdef bint run(Records* records, int number, int depth) noexcept:
     """One value; False where it cannot be read."""
     cdef AvroStep* step = &records.steps[number]
-    cdef Reading* reading = &records.reading
+    cdef Reading* reading = records.reading
     cdef Node* node = NULL if step.column < 0 else &reading.nodes[step.column]
     cdef const uint8_t* begin
     cdef int64_t value
@@ -231,7 +214,7 @@ cdef bint run(Records* records, int number, int depth) noexcept:
             return True
         if node.kind == DECIMAL:
             return add_decimal(records, node, &records.limits[step.column], begin, value)
-        return add_content(records, node, begin, value)
+        return add_content(records.reading, node, begin, value)
     if op == DOUBLE_VALUE:
         if not take_bytes(reading, 8, &begin):
             return False
@@ -258,16 +241,16 @@ cdef bint run(Records* records, int number, int depth) noexcept:
 cdef bint run_enum(Records* records, AvroStep* step, Node* node) noexcept:
     cdef int64_t value
     cdef Text* text
-    if not take_long(&records.reading, &value) or not 0 <= value < step.text_count:
+    if not take_long(records.reading, &value) or not 0 <= value < step.text_count:
         return False
     text = &records.texts[step.first_text + value]
     if not text.length:
         return False
-    return node == NULL or add_content(records, node, text.content, text.length)
+    return node == NULL or add_content(records.reading, node, text.content, text.length)
 
 
 cdef bint run_items(Records* records, AvroStep* step, Node* node, int depth) noexcept:
-    cdef Reading* reading = &records.reading
+    cdef Reading* reading = records.reading
     cdef Node* entries = &reading.nodes[node.first_child] if node != NULL and step.op == MAP_VALUE else NULL
     cdef int64_t count
     cdef int child
@@ -285,9 +268,6 @@ cdef bint run_items(Records* records, AvroStep* step, Node* node, int depth) noe
                 return False
     if node == NULL:
         return True
-    if reading.nodes[node.first_child].rows > INT32_MAX:
-        records.has_room = False
-        return False
     return close_list(reading, node, True)
 
 
@@ -314,14 +294,11 @@ cdef inline int64_t values_of(int64_t length) noexcept:
 
 # ---- columns ----
 
-cdef class AvroColumns:
+cdef class AvroColumns(RecordColumns):
     """Reads columns of records with one plan; made once for many."""
 
     cdef Records records
-    cdef int node_count
     cdef int root
-    cdef object kind
-    cdef list kept
 
     def __cinit__(self, plan):
         cdef int number
@@ -332,17 +309,16 @@ cdef class AvroColumns:
         self.kept = texts  # which keeps their bytes where they are
         self.kind = plan.nodes[0].kind
         self.root = plan.root
-        self.records.reading.nodes = <Node*> calloc(len(plan.nodes), sizeof(Node))
+        self.make_nodes(len(plan.nodes))
         self.records.limits = <Digits*> calloc(len(plan.nodes), sizeof(Digits))
         self.records.steps = <AvroStep*> calloc(len(plan.steps), sizeof(AvroStep))
         self.records.children = <int*> calloc(max(len(children), 1), sizeof(int))
         self.records.texts = <Text*> calloc(max(len(texts), 1), sizeof(Text))
-        if (self.records.reading.nodes == NULL or self.records.limits == NULL or self.records.steps == NULL
-                or self.records.children == NULL or self.records.texts == NULL):
+        if (self.records.limits == NULL or self.records.steps == NULL or self.records.children == NULL
+                or self.records.texts == NULL):
             raise MemoryError
-        self.node_count = len(plan.nodes)
         for number, planned in enumerate(plan.nodes):
-            node = &self.records.reading.nodes[number]
+            node = &self.reading.nodes[number]
             node.kind, node.width = kind_of(planned.kind)
             node.first_child, node.child_count = planned.first_child, planned.child_count
             if node.kind == DECIMAL:
@@ -364,92 +340,12 @@ cdef class AvroColumns:
             text_number += len(planned.texts)
 
     def __dealloc__(self):
-        free_nodes(self.records.reading.nodes, self.node_count)
         free(self.records.limits)
         free(self.records.steps)
         free(self.records.children)
         free(self.records.texts)
 
-    def read(self, column, Py_ssize_t skipped_bytes=0):
-        """The rows of a column of bytes, without so many at the front of each."""
-        cdef Py_buffer ends, content, valid
-        cdef bint has_valid
-        cdef Py_ssize_t row_count = len(column), first_row = column.offset
-        if not row_count:
-            return pa.nulls(0, self.kind)
-        validity, offsets, data = column.buffers()
-        has_valid = validity is not None
-        PyObject_GetBuffer(offsets, &ends, PyBUF_SIMPLE)
-        try:
-            PyObject_GetBuffer(data if data is not None else b"", &content, PyBUF_SIMPLE)
-            try:
-                if has_valid:
-                    PyObject_GetBuffer(validity, &valid, PyBUF_SIMPLE)
-                try:
-                    if ends.len < 4 * (first_row + row_count + 1) or (
-                        has_valid and valid.len < (first_row + row_count + 7) // 8
-                    ):
-                        raise ValueError("there are fewer rows than that")
-                    self.read_rows(row_count, <int32_t*> ends.buf, <uint8_t*> content.buf, content.len,
-                                   <uint8_t*> valid.buf if has_valid else NULL, first_row, skipped_bytes)
-                finally:
-                    if has_valid:
-                        PyBuffer_Release(&valid)
-            finally:
-                PyBuffer_Release(&content)
-        finally:
-            PyBuffer_Release(&ends)
-        return array_of(self.kind, column_of(self.records.reading.nodes, 0))
-
-    cdef int read_rows(self, Py_ssize_t row_count, const int32_t* ends, const uint8_t* data, Py_ssize_t data_bytes,
-                       const uint8_t* valid, Py_ssize_t first_row, Py_ssize_t skipped_bytes) except -1:
-        cdef Records* records = &self.records
-        cdef Reading* reading = &records.reading
-        cdef Py_ssize_t row
-        cdef bint is_read
-        records.has_room = reading.has_memory = True
-        begin(reading.nodes, self.node_count)
-        for row in range(first_row, first_row + row_count):
-            is_read = False
-            if valid == NULL or valid[row >> 3] >> (row & 7) & 1:
-                if not 0 <= ends[row] <= ends[row + 1] <= data_bytes:
-                    raise ValueError("a row is not in the data")
-                mark(reading.nodes, self.node_count)
-                if ends[row + 1] - ends[row] >= skipped_bytes:
-                    reading.at = data + ends[row] + skipped_bytes
-                    reading.end = data + ends[row + 1]
-                    records.values_left = values_of(reading.end - reading.at)
-                    is_read = run(records, self.root, 0) and reading.at == reading.end
-                if not is_read and reading.has_memory:
-                    go_back(reading.nodes, self.node_count)
-            if not records.has_room:
-                raise OverflowError("a column would have more than 2 GiB: decode fewer records at once")
-            if reading.has_memory and not is_read:
-                add_null(reading, reading.nodes)
-            if not reading.has_memory:
-                raise MemoryError
-        return 0
-
-
-def kind_of(kind):
-    """The kind of a node for a type, and the bytes of its values."""
-    if pa.types.is_struct(kind):
-        return STRUCT, 0
-    if pa.types.is_list(kind):
-        return LIST, 0
-    if pa.types.is_map(kind):
-        return MAP, 0
-    if pa.types.is_timestamp(kind):
-        return TIMESTAMP, 8
-    if pa.types.is_decimal(kind):
-        return DECIMAL, 16
-    return {
-        pa.bool_(): (BOOLEAN, 1),
-        pa.int32(): (INT32, 4),
-        pa.int64(): (INT64, 8),
-        pa.float32(): (FLOAT, 4),
-        pa.float64(): (DOUBLE, 8),
-        pa.string(): (STRING, 0),
-        pa.binary(): (BINARY, 0),
-        pa.date32(): (DATE, 4),
-    }[kind]
+    cdef bint read_record(self) noexcept:
+        self.records.reading = &self.reading
+        self.records.values_left = values_of(self.reading.end - self.reading.at)
+        return run(&self.records, self.root, 0)

@@ -53,6 +53,7 @@ cdef struct Reading:
     const uint8_t* at
     const uint8_t* end
     bint has_memory
+    bint has_room      # offsets of Arrow have 32 bits
 
 
 cdef bint more_room(Growing* space, size_t extra) noexcept:
@@ -91,6 +92,9 @@ cdef inline bint close_row(Reading* reading, Node* node, bint is_there) noexcept
 
 
 cdef inline bint close_list(Reading* reading, Node* node, bint is_there) noexcept:
+    if reading.nodes[node.first_child].rows > INT32_MAX:
+        reading.has_room = False
+        return False
     if not make_room(&node.offsets, 4):
         reading.has_memory = False
         return False
@@ -122,6 +126,18 @@ cdef inline bint add_number(Reading* reading, Node* node, const void* value) noe
         return False
     memcpy(node.data.memory + node.data.used, value, node.width)
     node.data.used += node.width
+    return close_row(reading, node, True)
+
+
+cdef inline bint add_content(Reading* reading, Node* node, const uint8_t* content, size_t length) noexcept:
+    if node.data.used + length > INT32_MAX:
+        reading.has_room = False
+        return False
+    if not make_room(&node.data, length):
+        reading.has_memory = False
+        return False
+    memcpy(node.data.memory + node.data.used, content, length)
+    node.data.used += length
     return close_row(reading, node, True)
 
 

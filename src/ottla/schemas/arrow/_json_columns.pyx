@@ -9,7 +9,7 @@ were before it. Every node has as many rows as its struct, so a field that came 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.math cimport isfinite
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memchr, memcmp, memcpy, memset
 
@@ -614,7 +614,7 @@ cdef class JsonColumns:
         cdef Py_ssize_t row
         cdef bint is_plain
         reading.nodes = self.nodes
-        reading.has_memory = True
+        reading.has_memory = reading.has_room = True
         begin(self.nodes, self.node_count)
         for row in range(first_row, first_row + row_count):
             is_plain = False
@@ -625,6 +625,8 @@ cdef class JsonColumns:
                 is_plain = read_text(&reading, data + ends[row], ends[row + 1] - ends[row])
                 if not is_plain and reading.has_memory:
                     go_back(self.nodes, self.node_count)
+            if not reading.has_room:
+                raise OverflowError("a column would have more than 2 GiB: decode fewer records at once")
             if reading.has_memory and not is_plain:
                 add_null(&reading, self.nodes)
             if not reading.has_memory:

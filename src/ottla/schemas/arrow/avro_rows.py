@@ -4,12 +4,11 @@
    not have take the reader's default, those that the reader does not have are passed over (avro_steps.py).
 2. Framed records name the schema that wrote them; `schema_of` knows it, or says that there is none. A record that
    names none, does not decode or has bytes left is bad; so is one whose writer's schema cannot be read.
-3. Records of several writers in one column are sorted by their writers, read, and put back.
+3. Records of several writers in one column are read by groups (decoded.py).
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable
 from typing import Any, Final
@@ -22,7 +21,7 @@ from ottla.schemas.arrow.avro_choice import AvroColumns
 from ottla.schemas.arrow.avro_columns import AvroColumns as CarefulColumns
 from ottla.schemas.arrow.avro_steps import AvroPlan
 from ottla.schemas.arrow.avro_types import UnreadableAvroSchema, without_odd_types
-from ottla.schemas.arrow.decoded import Decoded, decode_rest
+from ottla.schemas.arrow.decoded import Decoded, decode_rest, read_groups
 from ottla.schemas.avro.format import AvroFormat
 from ottla.schemas.avro.types import AvroType
 from ottla.schemas.framing import FRAME_BYTES, MAGIC, UnframedRecord, schema_id_of
@@ -95,21 +94,10 @@ class AvroRows:
         is_framed = pc.and_(
             pc.starts_with(column, pattern=bytes([MAGIC])), pc.greater_equal(pc.binary_length(column), FRAME_BYTES)
         )
-        names = pc.if_else(is_framed, pc.binary_slice(column, 1, FRAME_BYTES), None).dictionary_encode()
-        if len(names.dictionary) == 1 and not names.null_count:
-            return self._read_writer(column, names.dictionary[0].as_py())
-        order = pc.array_sort_indices(names.indices)  # those without a name come last
-        rows = column.take(order)
-        counts = {count["values"]: count["counts"] for count in pc.value_counts(names.indices).to_pylist()}
-        ends = list(itertools.accumulate((counts[number] for number in range(len(names.dictionary))), initial=0))
-        parts = [
-            self._read_writer(rows.slice(start, end - start), name)
-            for name, start, end in zip(names.dictionary.to_pylist(), ends, ends[1:], strict=False)
-        ]
-        whole = pa.concat_arrays([*parts, pa.nulls(len(column) - ends[-1], self._kind)])
-        return whole.take(pc.array_sort_indices(order))
+        names = pc.if_else(is_framed, pc.binary_slice(column, 1, FRAME_BYTES), None)
+        return read_groups(column, names, self._kind, self._read_writer)
 
-    def _read_writer(self, column: pa.Array, name: bytes) -> pa.Array:
+    def _read_writer(self, name: bytes, column: pa.Array) -> pa.Array:
         try:
             return self._named(int.from_bytes(name, "big")).quick.read(column, FRAME_BYTES)
         except UnframedRecord:

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -95,3 +96,23 @@ def without_frames(column: pa.Array) -> pa.Array:
     if not pc.any(is_framed).as_py():
         return column
     return pc.if_else(is_framed, pc.binary_slice(column, FRAME_BYTES, VALUE_BYTES_MAX), column)
+
+
+def read_groups(
+    column: pa.Array, names: pa.Array, kind: pa.DataType, read: Callable[[bytes, pa.Array], pa.Array]
+) -> pa.Array:
+    """Rows that name who wrote them, each by the reader of that name: they are sorted by names, read, and put back.
+    Null where a row names nobody."""
+    coded = names.dictionary_encode()
+    if len(coded.dictionary) == 1 and not coded.null_count:
+        return read(coded.dictionary[0].as_py(), column)
+    order = pc.array_sort_indices(coded.indices)  # those without a name come last
+    rows = column.take(order)
+    counts = {count["values"]: count["counts"] for count in pc.value_counts(coded.indices).to_pylist()}
+    ends = list(itertools.accumulate((counts[number] for number in range(len(coded.dictionary))), initial=0))
+    parts = [
+        read(name, rows.slice(start, end - start))
+        for name, (start, end) in zip(coded.dictionary.to_pylist(), itertools.pairwise(ends), strict=True)
+    ]
+    whole = pa.concat_arrays([*parts, pa.nulls(len(column) - ends[-1], kind)])
+    return whole.take(pc.array_sort_indices(order))
