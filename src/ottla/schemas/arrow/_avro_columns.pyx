@@ -39,6 +39,7 @@ cdef enum:
     UNION_VALUE = 13
     DEFAULT_VALUE = 14
     REFUSED_VALUE = 15
+    MEMBER_VALUE = 16
     RECORD_VALUES_MAX = 2000000
     VALUES_PER_BYTE = 10
     SPARE_VALUES = 1000
@@ -47,7 +48,7 @@ cdef enum:
 cdef int64_t FIRST_DAY = twin.FIRST_DAY, LAST_DAY = twin.LAST_DAY
 cdef int64_t FIRST_MICRO = twin.FIRST_MICRO, LAST_MICRO = twin.LAST_MICRO
 
-if [op.value for op in AvroOp] != list(range(REFUSED_VALUE + 1)):
+if [op.value for op in AvroOp] != list(range(MEMBER_VALUE + 1)):
     raise ImportError("the twins of the Avro columns have different steps")
 if (twin.RECORD_VALUES_MAX, record_bytes.VALUES_PER_BYTE, record_bytes.SPARE_VALUES, record_bytes.NESTING_MAX) != (
     RECORD_VALUES_MAX, VALUES_PER_BYTE, SPARE_VALUES, NESTING_MAX
@@ -235,6 +236,14 @@ cdef bint run(Records* records, int number, int depth) noexcept:
         return run_items(records, step, node, depth)
     if op == DEFAULT_VALUE:
         return run_default(records, step, depth)
+    if op == MEMBER_VALUE:
+        for child in range(node.child_count):
+            if child == step.size:
+                if not run(records, records.children[step.first_child], depth + 1):
+                    return False
+            elif not add_null(reading, &reading.nodes[node.first_child + child]):
+                return False
+        return close_row(reading, node, True)
     return False
 
 

@@ -77,6 +77,10 @@ class _Reading(RecordBytes):
                 return [self.step(step.children[0], depth + 1) for _ in self._items()]
             case AvroOp.MAP:
                 return [tuple(self.step(child, depth + 1) for child in step.children) for _ in self._items()]
+            case AvroOp.MEMBER:
+                value = self.step(step.children[0], depth + 1)
+                names = [field.name for field in self._plan.nodes[step.column].kind]
+                return {name: value if index == step.size else None for index, name in enumerate(names)}
             case AvroOp.ENUM:
                 return self._symbol(step)
             case AvroOp.DEFAULT:

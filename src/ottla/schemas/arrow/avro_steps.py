@@ -47,11 +47,13 @@ class AvroOp(IntEnum):
     UNION = 13
     DEFAULT = 14
     REFUSED = 15
+    MEMBER = 16
 
 
 class Step(NamedTuple):
-    """`column` is where its value goes. `size` is that of a fixed, `micros` how many a unit of a time has. `texts` are
-    the symbols of an enum (empty: refused), the bytes of a default, or why it is refused."""
+    """`column` is where its value goes. `size` is that of a fixed, or which member of a union it is, `micros` how many
+    a unit of a time has. `texts` are the symbols of an enum (empty: refused), the bytes of a default, or why it is
+    refused."""
 
     op: AvroOp
     column: int
@@ -116,10 +118,18 @@ class AvroPlan:
             branch = _branch(writer, reader)
             if branch is None:
                 return self._refuse(f"the reader has no {_shown(writer)} there")
-            return self._read(writer, branch, column)
+            members = [member for member in reader.branches if member.kind != "null"]
+            if branch.kind == "null" or len(members) == 1 or not pa.types.is_struct(self.nodes[column].kind):
+                return self._read(writer, branch, column)
+            return self._member(writer, branch, members.index(branch), column)
         if not _fits(writer, reader, is_exact=False):
             return self._refuse(f"it is {_shown(writer)} where the reader has {_shown(reader)}")
         return self._fitting(writer, reader, column)
+
+    def _member(self, writer: AvroType, branch: AvroType, index: int, column: int) -> int:
+        """A union of several types is a struct of them: one has the value, the others are null."""
+        value = self._read(writer, branch, self.nodes[column].first_child + index)
+        return self._add(Step(AvroOp.MEMBER, column, (value,), size=index))
 
     def _fitting(self, writer: AvroType, reader: AvroType, column: int) -> int:
         node = self.nodes[column]
@@ -216,11 +226,9 @@ def _children(kind: pa.DataType) -> list[pa.DataType]:
 
 def _branch(writer: AvroType, reader: AvroType) -> AvroType | None:
     """The branch of the reader's union for a type of the writer: its own, else the first that it can become."""
-    for is_exact in (True, False):
-        for branch in reader.branches:
-            if _fits(writer, branch, is_exact=is_exact):
-                return branch
-    return None
+    same = [branch for branch in reader.branches if _fits(writer, branch, is_exact=True)]
+    wider = [branch for branch in reader.branches if _fits(writer, branch, is_exact=False)]
+    return next((branch for branch in same if branch.name == writer.name), next(iter([*same, *wider]), None))
 
 
 def _fits(writer: AvroType, reader: AvroType, *, is_exact: bool) -> bool:

@@ -11,7 +11,8 @@
     decimal                       decimal128
     other logical types           what they are written as: a uuid is a string, a time of day a number
 
-Other unions and types that contain themselves have no column and are refused. Every column may be null.
+Other unions are refused, or with `unions_as_structs` a struct with a field for each of their types, of which one is not
+null: {"int": 7, "string": null, "Order": null}. Types that contain themselves have no column. Every column may be null.
 """
 
 from __future__ import annotations
@@ -46,15 +47,19 @@ WIDER: Final[Mapping[frozenset[str], str]] = {
     frozenset({"float", "double"}): "double",
 }
 DECIMAL_DIGITS_MAX: Final = 38
+NAMED: Final = ("record", "error", "enum", "fixed")
 
 
 class UnreadableAvroSchema(OttlaError):
     """An Avro schema has no columns, or is none. Read with a schema (valueSchema) that leaves out what has none."""
 
 
-def arrow_type(schema: Any) -> pa.DataType:
+def arrow_type(schema: Any, *, unions_as_structs: bool = False) -> pa.DataType:
     """The column of values of this schema, given as JSON."""
-    return AvroTypes().of(schema)
+    try:
+        return AvroTypes(unions_as_structs=unions_as_structs).of(schema)
+    except RecursionError:
+        raise UnreadableAvroSchema("it is nested too deeply") from None
 
 
 def full_name(schema: Mapping[str, Any], namespace: str) -> str:
@@ -99,7 +104,8 @@ def _logical_type(schema: Mapping[str, Any]) -> pa.DataType | None:
 class AvroTypes:
     """Goes through one schema and says which column it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, unions_as_structs: bool) -> None:
+        self._unions_as_structs = unions_as_structs
         self._named: dict[str, pa.DataType] = {}
         self._open: set[str] = set()
 
@@ -117,7 +123,7 @@ class AvroTypes:
                 return pa.list_(self.of(schema.get("items"), namespace))
             case "map":
                 return pa.map_(pa.string(), self.of(schema.get("values"), namespace))
-            case "record" | "error" | "enum" | "fixed":
+            case word if word in NAMED:
                 return self._define(schema, namespace)
             case inner:
                 return self.of(inner, namespace)
@@ -157,7 +163,22 @@ class AvroTypes:
             return self.of(kinds[0], namespace)
         if all(isinstance(kind, str) for kind in kinds) and frozenset(kinds) in WIDER:
             return PRIMITIVES[WIDER[frozenset(kinds)]]
-        raise UnreadableAvroSchema(f"the union {_shown(branches)} has several types")
+        if not self._unions_as_structs or not kinds:
+            raise UnreadableAvroSchema(f"the union {_shown(branches)} has several types")
+        members = [(self.of(kind, namespace), self._member_name(kind, namespace)) for kind in kinds]
+        if len({name for _, name in members}) < len(members):
+            raise UnreadableAvroSchema(f"types of the union {_shown(branches)} have one name as columns")
+        return pa.struct([(name, kind) for kind, name in members])
+
+    def _member_name(self, kind: Any, namespace: str) -> str:
+        """The full name of a type as a field has it: without dots, which separate fields from those inside."""
+        if isinstance(kind, dict):
+            word = kind.get("type")
+            if word in NAMED:
+                return full_name(kind, namespace).replace(".", "_")
+            return self._member_name(word, namespace)
+        inside = f"{namespace}.{kind}" if namespace and "." not in kind else kind
+        return str(inside if inside in self._named else kind).replace(".", "_")
 
 
 def _shown(value: Any) -> str:

@@ -43,10 +43,10 @@ def field(name, kind, **more):
     return {"name": name, "type": kind, **more}
 
 
-def decode(writer, reader, *contents):
+def decode(writer, reader, *contents, unions_as_structs=False):
     """What each twin and the whole make of records of one writer, as values; None where one is bad."""
     column = pa.array(contents, pa.binary())
-    kind = arrow_type(reader)
+    kind = arrow_type(reader, unions_as_structs=unions_as_structs)
     plan = AvroPlan(_understood(writer), _understood(reader), kind)
     found = [twin.AvroColumns(plan).read(column) for twin in TWINS]
     for values in found:
@@ -220,6 +220,47 @@ CHAIN = record(field("next", ["null", "R"]), field("a", "int"))
 )  # fmt: skip
 def test_what_a_record_is_for_a_reader(writer, reader, content, expected):
     assert decode(writer, reader, content) == [expected]
+
+
+def test_a_union_of_several_types_may_be_a_struct_of_them():
+    order = record(field("x", "int"), name="shop.Order")
+    reader = record(field("u", ["null", "long", "string", order, {"type": "array", "items": "int"}]))
+    writer = record(field("u", ["string", "int", "null", order, "boolean"]))
+    contents = [b"\0\2a", b"\2\4", b"\4", b"\6\6", b"\x08\1", b"\6"]
+    nothing = {"long": None, "string": None, "shop_Order": None, "array": None}
+    found = decode(writer, reader, *contents, unions_as_structs=True)
+    assert found == [
+        {"u": {**nothing, "string": "a"}},
+        {"u": {**nothing, "long": 2}},
+        {"u": None},
+        {"u": {**nothing, "shop_Order": {"x": 3}}},
+        None,
+        None,
+    ]
+    assert decode(reader, reader, b"\x08\2\2\0", unions_as_structs=True) == [{"u": {**nothing, "array": [1]}}]
+    with pytest.raises(UnreadableAvroSchema, match="several types"):
+        arrow_type(reader)
+
+
+def test_members_of_a_union_have_the_full_names_of_their_types():
+    named = [record(name="A") | {"namespace": "x"}, record(name="A") | {"namespace": "y"}]
+    schema = record(field("u", named), field("again", ["x.A", "A", "null"])) | {"namespace": "y"}
+    kind = arrow_type(schema, unions_as_structs=True)
+    assert [[member.name for member in column.type] for column in kind] == [["x_A", "y_A"], ["x_A", "y_A"]]
+    empty = {"x_A": None, "y_A": None}
+    union = field("u", [record(name="A") | {"namespace": space} for space in "xy"])
+    found = decode(record(union), record(union), b"\0", b"\2", unions_as_structs=True)
+    assert found == [{"u": {**empty, "x_A": {}}}, {"u": {**empty, "y_A": {}}}]
+    with pytest.raises(UnreadableAvroSchema, match="one name"):
+        arrow_type([record(name="x_A"), record(name="A") | {"namespace": "x"}], unions_as_structs=True)
+
+
+def test_a_schema_without_end_is_refused():
+    schema = "int"
+    for _ in range(3_000):
+        schema = {"type": "array", "items": schema}
+    with pytest.raises(UnreadableAvroSchema, match="too deeply"):
+        arrow_type(schema)
 
 
 def test_a_few_bytes_claim_no_billion_values():
