@@ -12,7 +12,7 @@ from tests.fuzz.targets import Target, batches
 
 from ottla.broker.fetch import frames as fetch_frames
 from ottla.broker.produce import frames as broker_frames
-from ottla.broker.replication import fetch_plan
+from ottla.broker.replication import fetch_plan, writes
 from ottla.errors import OttlaError
 from ottla.net import framing
 from ottla.protocol.compiled import encode
@@ -65,7 +65,7 @@ def read_stream(twin: Any, data: bytes) -> Any:
 # -- produce requests that came together -------------------------------------------------------------------------------
 
 
-def simple_requests() -> list[bytes]:
+def requests_together() -> list[bytes]:
     found = []
     for version in VERSIONS:
         data = PartitionProduceData(index=3, records=batches()[0])
@@ -88,20 +88,13 @@ def read_together(twin: Any, data: bytes) -> Any:
     requests = [memoryview(bytearray(b"\0\0\0\x09\0\0\0\x05" + each)) for each in bodies or [b""]]
     run = twin.scan_run(version, SCAN_LIMIT_ENTRIES, requests, 8)
     read = [[(topic, [(n, r and bytes(r)) for n, r in parts]) for topic, parts in each.topics] for each in run]
-    plain = twin.scan_plain_run(version, requests, 8)
-    if plain is not None:
-        counts = {index: len(found) for index, found in plain.parts.items()}
-        places = {index: [checks.PlacedBatch(7, 9, 100, 1, -1, -1, -1, -1, False)] * n for index, n in counts.items()}
-        starts = dict.fromkeys(counts, 2)
-        content = twin.write_placed(version, requests, plain.topic, plain.orders, places, starts)
-        batches_read = {index: [bytes(each) for each in found] for index, found in plain.parts.items()}
-        read.append((plain[:3], batches_read, plain.orders, bytes(content)))
-    simple = twin.scan_simple(version, requests, 8)
-    if simple is None:
-        return read, None
-    placed = [checks.PlacedBatch(7, 9, 100, 1, -1, -1, -1, -1, False)] * len(simple.records)
-    answers = twin.write_appended(version, requests, simple.topic, simple.partition, placed, 2)
-    return read, simple[:-1], [bytes(each) for each in simple.records], bytes(answers)
+    results = [
+        [(topic, [writes.ProduceResult(index, 7 + number, -1, 2) for number, (index, _) in enumerate(parts)])]
+        for request in run
+        for topic, parts in request.topics[:1]
+    ]
+    heads = [bytes(request[:8]) for request in requests[: len(results)]]
+    return read, bytes(twin.write_run(version, heads, results))
 
 
 # -- fetches of followers ----------------------------------------------------------------------------------------------
@@ -162,7 +155,7 @@ def frame_targets() -> list[Target]:
     produce, placing = leaf_of("ottla.broker.produce._frames"), leaf_of("ottla.records._checks")
     return [
         same("frames cut anywhere", streams, read_stream, framing, leaf_of("ottla.net._framing")),
-        same("produce requests together", simple_requests, read_together, broker_frames, produce),
+        same("produce requests together", requests_together, read_together, broker_frames, produce),
         same("fetches of followers", fetches, read_fetch, fetch_frames, leaf_of("ottla.broker.fetch._frames")),
         same("batches get their places", plain_batches, place, placing or checks),
     ]
