@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ottla.client.admin.topics import TopicDescription
     from ottla.values import TopicPartition
 
+SIZES_TIMEOUT_S: Final = 5.0
+"""So long is waited for how large partitions are: the rest is known already."""
 EXAMPLES: Final = """\
 examples:
   ottla topic create clicks -p 6 -c retention.ms=86400000
@@ -145,7 +147,7 @@ def run_describe(options: argparse.Namespace) -> int:
         resources = {name: ConfigResource(ConfigResourceType.TOPIC, name) for name in options.names}
         configs = _readable_configs(admin, resources.values())
         places = _places(admin, described)
-        sizes = _sizes(admin)
+        sizes = _sizes(admin, described)
     shown = []
     for name, topic in described.items():
         entries = configs.get(resources[name])
@@ -202,13 +204,20 @@ def _places(admin: Admin, described: dict[str, TopicDescription]) -> dict[TopicP
     return {each: (begin[each].offset, end[each].offset) for each in led}
 
 
-def _sizes(admin: Admin) -> dict[TopicPartition, int]:
-    """Bytes of the largest copy of each partition; nothing when the cluster does not tell."""
+def _sizes(admin: Admin, described: dict[str, TopicDescription]) -> dict[TopicPartition, int]:
+    """Bytes of each partition at its leader; nothing when the brokers do not tell, or not soon."""
     from ottla.errors import OttlaError
+    from ottla.values import TopicPartition
 
+    led = {
+        TopicPartition(name, partition.partition): partition.leader
+        for name, topic in described.items()
+        for partition in topic.partitions
+        if partition.leader is not None
+    }
     sizes: dict[TopicPartition, int] = {}
     try:
-        directories = admin.describe_log_dirs()
+        directories = admin.describe_log_dirs(set(led.values()), partitions=list(led), timeout=SIZES_TIMEOUT_S)
     except OttlaError:
         return {}
     for broker in directories.values():
