@@ -11,6 +11,7 @@ from ottla.cli.output import Failure, counted
 from ottla.cli.progress import Progress
 from ottla.cli.quorum.members import Member, members_of
 from ottla.clock import SystemClock
+from ottla.quorum_health import NOBODY_LEADS, UNLED
 
 if TYPE_CHECKING:
     from ottla.cli.quorum.leaving import Departure
@@ -18,12 +19,21 @@ if TYPE_CHECKING:
     from ottla.values import TopicPartition
 
 LOOK_EVERY_S: Final = 0.5
+QUORUM_TIMEOUT_S: Final = 10.0
+"""An election takes a second or two."""
 VOTES_WITHIN_MS: Final = 25_000
 """Who joins by itself asks every six seconds."""
 
 
 def members(admin: Admin) -> list[Member]:
-    return members_of(admin.describe_cluster(include_fenced_brokers=True), admin.describe_metadata_quorum())
+    """All nodes; Failure says what it means where nobody leads the metadata log, who alone knows how they are."""
+    cluster = admin.describe_cluster(include_fenced_brokers=True)
+    try:
+        quorum = admin.describe_metadata_quorum(timeout=QUORUM_TIMEOUT_S)
+    except UNLED as error:
+        lost = NOBODY_LEADS
+        raise Failure(f"{lost.what}. {lost.still}. {lost.remedy}. `ottla doctor` looks at every node") from error
+    return members_of(cluster, quorum)
 
 
 def depart(admin: Admin, plan: Departure, say: Callable[[str], None]) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from ottla.cli.output import Failure
 from ottla.cli.quorum import departure
 from ottla.cli.quorum.departure import depart, members
 from ottla.cli.quorum.leaving import removal, replacement
 from ottla.client.admin.admin import Admin
 from ottla.client.admin.cluster import ClusterDescription
+from ottla.errors import RequestTimedOut
 from ottla.light_tuples import NamedTuple
 from ottla.quorum_health import QuorumInfo, QuorumReplica
 from ottla.values import Node, TopicPartition
@@ -49,7 +52,7 @@ class Cluster:
         nodes = tuple(Node(each, f"host-{each}", 9092) for each in self._brokers)
         return ClusterDescription("c", 1, nodes, frozenset(self.fenced))
 
-    def describe_metadata_quorum(self) -> QuorumInfo:
+    def describe_metadata_quorum(self, *, timeout: float | None = None) -> QuorumInfo:
         def replica(node_id: int) -> QuorumReplica:
             silent_ms = 60_000 if node_id in self.fenced else 0
             return QuorumReplica(node_id, 9, NOW_MS - silent_ms, None, bytes([node_id]) * 16)
@@ -103,3 +106,12 @@ def test_a_node_that_lives_is_forgotten_when_it_was_stopped() -> None:
     assert cluster.asked == ["remove voter 3", "move clicks-0 to [1, 2]", "unregister 3"]
     assert said[-2].startswith("now stop node 3")
     assert 3 in cluster.fenced
+
+
+def test_where_nobody_leads_it_is_said_what_that_means_and_not_that_time_is_over() -> None:
+    def asked(timeout: float) -> None:
+        raise RequestTimedOut("no answer to DescribeQuorum")
+
+    admin: Any = SimpleNamespace(describe_cluster=lambda include_fenced_brokers: None, describe_metadata_quorum=asked)
+    with pytest.raises(Failure, match=r"nobody leads the metadata log.*more than half of the voters.*ottla doctor"):
+        members(admin)
