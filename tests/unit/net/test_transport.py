@@ -25,7 +25,14 @@ from hypothesis import strategies as st
 from tests.patience import HANG_S
 
 from ottla.clock import SystemClock
-from ottla.errors import ConnectionClosed, FrameTooLarge, NotConnected, OttlaError, TlsHandshakeFailed
+from ottla.errors import (
+    ConnectionClosed,
+    ConnectionRefused,
+    FrameTooLarge,
+    NotConnected,
+    OttlaError,
+    TlsHandshakeFailed,
+)
 from ottla.net.framed_link import JOIN_LIMIT_BYTES, TURN_FRAMES, gathered
 from ottla.net.framing import SIZE, Buffer, frame_prefix
 from ottla.net.link import Link, LinkEvents, LinkSettings, Transport
@@ -594,7 +601,7 @@ def test_connecting_can_be_cancelled() -> None:
     [
         (socket.gaierror(-2, "Name or service not known"), NotConnected, "name kafka cannot be resolved"),
         (UnicodeError("label too long"), NotConnected, "name kafka cannot be resolved"),
-        (ConnectionRefusedError(111, "Connection refused"), NotConnected, "kafka:9092 refused the connection"),
+        (ConnectionRefusedError(111, "Connection refused"), ConnectionRefused, "kafka:9092 refused the connection"),
         (OSError(113, "No route to host"), NotConnected, "No route to host"),
         (TimeoutError(), NotConnected, "TimeoutError"),
         (ssl.SSLEOFError(8, "EOF occurred"), NotConnected, "during the TLS handshake"),
