@@ -169,8 +169,10 @@ def _append_together(partition: Partition, writes: list[Write], now_ms: int) -> 
             _place(writes, places, partition.end.log_start_offset)
             return len(places), places[-1][1] + 1 - places[0][0], sum(map(len, batches))
         if len(writes) > 1:
-            each = [_append_together(partition, [write], now_ms) for write in writes]
-            return sum(one[0] for one in each), sum(one[1] for one in each), sum(one[2] for one in each)
+            batch_counts, record_counts, sizes = zip(
+                *(_append_together(partition, [write], now_ms) for write in writes), strict=True
+            )
+            return sum(batch_counts), sum(record_counts), sum(sizes)
     return _append_batches(partition, first, now_ms)
 
 
