@@ -3,7 +3,7 @@
     writer.write(partition, write)      # queued; appended now, with the next round of syncs, or at the end of this turn
     writer.append_all()                 # what is queued everywhere, now
 
-    queue ──► append ──► counted ──► committed? ──► write.requests.write_ended()
+    queue ──► append ──► counted ──► committed? ──► write.end()
     replication/writes.py            Commitment: a place in the line of the partition (replication/commits.py)
 
 1. A write that waits for a sync is appended when the round of syncs begins that it waits for
@@ -92,7 +92,6 @@ class Writer:
         if has_waited and self._broker.progress.commits.is_closed:  # the broker stops: nobody would hear of it
             partition.queued = []
             self._refuse(queued, RequestTimedOut())
-            return
         try:
             for appended in partition.append_queued(self._broker.clock.now_ms()):
                 self._appended(partition, appended)
@@ -103,7 +102,7 @@ class Writer:
     def _refuse(self, writes: list[Write], error: BrokerError) -> None:
         for write in writes:
             write.refuse(error)
-            write.requests.write_ended()
+            write.end()
 
     # -- what was appended ---------------------------------------------------------------------------------------------
 
@@ -120,7 +119,7 @@ class Writer:
             if write.next_offset > high_watermark and _waits_for_commit(partition, write.acks):
                 waiting.setdefault((write.acks == ACKS_ALL, write.timeout_ms), []).append(write)
             else:
-                write.requests.write_ended()
+                write.end()
         for (wants_all, timeout_ms), writes in waiting.items():
             self._wait(Commitment(self, partition, writes, wants_all), timeout_ms)
 
@@ -202,4 +201,4 @@ class Commitment:
             for write in self.writes:
                 write.refuse(error)
         for write in self.writes:
-            write.requests.write_ended()
+            write.end()

@@ -72,6 +72,7 @@ class Write:
         "batches",
         "checked",
         "guard",
+        "has_ended",
         "has_errors",
         "is_plain",
         "next_offset",
@@ -104,6 +105,7 @@ class Write:
         self.results: list[ProduceResult] = []
         self.next_offset = -1  # behind the last batch that was appended; -1 where none was
         self.has_errors = False
+        self.has_ended = False
 
     def add(self, batch: memoryview, result: ProduceResult) -> None:
         self.batches.append(batch)
@@ -115,6 +117,12 @@ class Write:
         for result in self.results:
             if result.error is None:
                 result.refuse(error)
+
+    def end(self) -> None:
+        """Its batches are committed, or refused; its requests hear of that once."""
+        if not self.has_ended:
+            self.has_ended = True
+            self.requests.write_ended()
 
 
 class Appended(NamedTuple):

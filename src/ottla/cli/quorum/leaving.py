@@ -135,7 +135,11 @@ def _departure(
         )
     if not node.is_alive:
         _refuse_lost_data(node.id, partitions)
-    racks = {each.id: each.rack for each in members if BROKER in each.roles and each.is_alive and each.id != node.id}
+    racks = {
+        member.id: member.rack
+        for member in members
+        if BROKER in member.roles and member.is_alive and member.id != node.id
+    }
     moves = moves_away(node.id, {key: each.replicas for key, each in partitions.items()}, racks, successor)
     left = [each for each in voters if each != node.id]
     return Departure(node, successor, moves, left)

@@ -240,6 +240,28 @@ def test_a_broker_that_stops_answers_what_it_did_not_append(memory_broker, clien
     assert memory_broker.partition("orders").log_end_offset == 2
 
 
+def test_what_markers_appended_is_answered_when_the_broker_stops(memory_broker, clients, now_ms):
+    partition = memory_broker.partition("orders")
+
+    def append_and_stop():
+        clients._receive(0, frame_of(1, batch_of(now_ms)))
+        partition.append(batch_of(now_ms), acks=1, now_ms=now_ms)
+        clients.broker.progress.close()
+
+    memory_broker.do(append_and_stop)
+    assert [number for number, _, _ in clients.outcomes(0)] == [1]
+
+
+def test_a_fault_behind_the_append_answers_each_request_once(memory_broker, clients, now_ms, monkeypatch, caplog):
+    def broken(*_):
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(Writer, "_wait", broken)
+    clients.send((0, frame_of(1, batch_of(now_ms))), (1, frame_of(2, batch_of(now_ms))))
+    assert [[number for number, _, _ in outcome] for outcome in clients.all_outcomes()] == [[1], [2], []]
+    assert "cannot be appended" in caplog.text
+
+
 def test_a_fault_of_ours_is_said_to_those_it_concerns(memory_broker, clients, now_ms, monkeypatch, caplog):
     def broken(self, now_ms):
         raise ZeroDivisionError("planted")

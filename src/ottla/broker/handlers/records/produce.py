@@ -226,7 +226,7 @@ async def _inspect(broker: Broker, partition: Partition, write: Write, pace: Pac
         if not (isinstance(error, RecordsRefused) and partition.log.has_batch(batch)):
             write.refuse(error)
             broker.writer.count_refusal(partition.name.topic, error, len(batch))
-            write.requests.write_ended()
+            write.end()
             return
     broker.writer.write(partition, write)
 
