@@ -5,7 +5,8 @@
     Kafka                     its defaults: it never syncs for a produce
     Kafka, flush.messages=1   syncs after every batch, each partition for itself
 
-All four are up, one works while the others are idle. The load is bench.walk.load, one process for all connections.
+All four are up, one works while the others are idle. The load is bench.walk.load, one process for all connections:
+without producer ids, as librdkafka sends by default, and as idempotent producers, which Java's client and ours are.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ PARTITIONS: Final = 4
 TASK: Final = {"connections": CONNECTIONS, "in_flight": 1, "partitions": PARTITIONS, "batch_bytes": 0, "acks": -1}
 SECONDS: Final = 3.0
 WARM_S: Final = 0.5
+NO_ID, IDEMPOTENT = KINDS = "no producer id", "idempotent"
 DURABLE, REPLICATED, KAFKA, SYNCED = "Ottla, durable", "Ottla, replicated", "Kafka", "Kafka, flush.messages=1"
 
 
@@ -37,18 +39,18 @@ class _Seen:
         self.rates: list[float] = []
         self.cpu_us: list[float] = []
 
-    def add(self, broker: Broker, seconds: float) -> None:
+    def add(self, broker: Broker, seconds: float, *, idempotent: bool = False) -> None:
         before_s = broker.cpu_s
-        found = load("produce", broker.port, **TASK, warm_s=WARM_S, seconds=seconds)
+        found = load("produce", broker.port, **TASK, idempotent=idempotent, warm_s=WARM_S, seconds=seconds)
         rate = sum(found["answers"]) / found["seconds"]
         self.rates.append(rate)
         self.cpu_us.append((broker.cpu_s - before_s) * 1e6 / (rate * (seconds + WARM_S)))
 
 
 def durable(plan: Plan) -> list[Figure]:
-    seen = {name: _Seen() for name in (DURABLE, REPLICATED, KAFKA, SYNCED)}
+    seen = {kind: {name: _Seen() for name in (DURABLE, REPLICATED, KAFKA, SYNCED)} for kind in KINDS}
     with ExitStack() as stack:
-        at = [stack.enter_context(new_directory(plan.root)) for _ in seen]
+        at = [stack.enter_context(new_directory(plan.root)) for _ in range(4)]
         brokers: dict[str, Broker] = {
             DURABLE: stack.enter_context(Ottla(at[0], "ottla.durability=durable")),
             REPLICATED: stack.enter_context(Ottla(at[1])),
@@ -59,16 +61,22 @@ def durable(plan: Plan) -> list[Figure]:
             ask(broker.port, requests.create_topic(PARTITIONS))
             _Seen().add(broker, SECONDS)
         for number in range(plan.rounds):
-            for name, broker in list(brokers.items())[:: 1 if number % 2 else -1]:
-                os.sync()
-                seen[name].add(broker, SECONDS)
+            for kind, sides in seen.items():
+                for name, broker in list(brokers.items())[:: 1 if number % 2 else -1]:
+                    os.sync()
+                    sides[name].add(broker, SECONDS, idempotent=kind == IDEMPOTENT)
+    return [figure for kind, sides in seen.items() for figure in _figures(kind, sides)]
+
+
+def _figures(kind: str, seen: dict[str, _Seen]) -> list[Figure]:
+    durable, kafka, replicated = seen[DURABLE], seen[KAFKA], seen[REPLICATED]
     return [
-        _rates("durable / Kafka without a sync", seen[DURABLE], seen[KAFKA], at_least=0.8),
-        _cpu("the same, CPU of the broker", seen[DURABLE], seen[KAFKA], at_most=0.6),
-        _rates("durable / Kafka with flush.messages=1", seen[DURABLE], seen[SYNCED]),
-        _rates("replicated / Kafka without a sync", seen[REPLICATED], seen[KAFKA]),
-        _rates("durable / replicated", seen[DURABLE], seen[REPLICATED]),
-        _cpu("the same, CPU of the broker", seen[DURABLE], seen[REPLICATED]),
+        _rates(f"{kind}: durable / Kafka without a sync", durable, kafka, at_least=1.0),
+        _cpu(f"{kind}: the same, CPU of the broker", durable, kafka, at_most=0.6),
+        _rates(f"{kind}: durable / Kafka with flush.messages=1", durable, seen[SYNCED]),
+        _rates(f"{kind}: replicated / Kafka without a sync", replicated, kafka),
+        _rates(f"{kind}: durable / replicated", durable, replicated),
+        _cpu(f"{kind}: the same, CPU of the broker", durable, replicated),
     ]
 
 

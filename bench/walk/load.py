@@ -6,8 +6,9 @@ pace      one request every `1 / rate` seconds; times of the answers. A request 
           was late counts from the moment it was due.
 idle      opens connections, makes one request on each, and holds them until stdin ends
 
-With `ca`, a file, connections speak TLS; with `ports`, the leader of each partition is at its own. `warm_s` comes
-before `seconds` and is not counted.
+With `idempotent` each connection of `produce` is a producer with an id, and numbers what it sends. With `ca`, a file,
+connections speak TLS; with `ports`, the leader of each partition is at its own. `warm_s` comes before `seconds` and is
+not counted.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ OPENING_AT_ONCE: Final = 100
 
 
 class Producer(asyncio.BufferedProtocol):
-    """Sends the same request whenever an answer has come."""
+    """Sends the same request whenever an answer has come; one that is idempotent gives each a number of its own."""
 
-    def __init__(self, request: bytes, in_flight: int) -> None:
+    def __init__(self, request: bytes, in_flight: int, idempotent: requests.Numbered | None = None) -> None:
         self._request = request
+        self._idempotent = idempotent
         self._in_flight = in_flight
         self._room = memoryview(bytearray(RECEIVE_BYTES))
         self._answer_bytes = 0
@@ -44,8 +46,11 @@ class Producer(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(1 << 30)
 
     def start(self) -> None:
-        for _ in range(self._in_flight):
-            self._transport.write(self._request)
+        self._send(self._in_flight)
+
+    def _send(self, count: int) -> None:
+        for _ in range(count):
+            self._transport.write(self._request if self._idempotent is None else self._idempotent.next_request())
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is not None:
@@ -61,8 +66,7 @@ class Producer(asyncio.BufferedProtocol):
         self._bytes += nbytes
         new = self._bytes // self._answer_bytes - self.answers
         self.answers += new
-        for _ in range(new):
-            self._transport.write(self._request)
+        self._send(new)
 
     @staticmethod
     def _check(answer: bytes) -> None:
@@ -78,8 +82,12 @@ async def produce(task: dict[str, Any]) -> dict[str, Any]:
         partition = number % task["partitions"]
         request = requests.produce(task["batch_bytes"], partition, task["acks"])
         port = task["ports"][partition] if "ports" in task else task["port"]
+        numbered = requests.Numbered(request, task["batch_bytes"], number) if task.get("idempotent") else None
         _, producer = await loop.create_connection(
-            lambda request=request: Producer(request, task["in_flight"]), "127.0.0.1", port, ssl=tls_of(task)
+            lambda request=request, numbered=numbered: Producer(request, task["in_flight"], numbered),
+            "127.0.0.1",
+            port,
+            ssl=tls_of(task),
         )
         producers.append(producer)
     for producer in producers:

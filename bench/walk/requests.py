@@ -6,6 +6,7 @@ whole frame with its size; every answer to the same request has the same size, s
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Mapping
 from typing import Final
@@ -34,6 +35,8 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.protocol.schema import Message
 from ottla.records import BatchBuilder
+from ottla.records.checksum import crc32c
+from ottla.records.layout import ATTRIBUTES_AT, CRC_AT, PRODUCER_ID_AT
 
 TOPIC: Final = "walk"
 PRODUCE_VERSION: Final = 11
@@ -42,6 +45,7 @@ RECORD_BYTES: Final = 100
 GROUP_RESOURCE: Final = 32  # as configs name it
 CLIENT_ID: Final = "bench"
 BODY_AT: Final = 2 + 2 + 4 + 2 + len(CLIENT_ID) + 1  # behind API, version, correlation id, client id and tags
+RECORD_COUNT_AT: Final = 57
 TAGS_BEHIND_RECORDS: Final = 3  # empty tags of the partition, the topic and the request
 
 
@@ -72,6 +76,25 @@ def framed_produce(batch: bytes, topic: str, partition: int = 0, acks: int = 1) 
 def records_position(size_bytes: int) -> int:
     """Where in the frame, behind its size, the batch begins."""
     return len(produce(size_bytes, 0, 1)) - TAGS_BEHIND_RECORDS - len(batch_of(size_bytes)) - 4
+
+
+class Numbered:
+    """The requests of one idempotent producer: its id, and sequences that go on."""
+
+    def __init__(self, request: bytes, size_bytes: int, number: int) -> None:
+        batch = batch_of(size_bytes)
+        self._frame = bytearray(request)
+        end = len(request) - TAGS_BEHIND_RECORDS
+        self._batch = memoryview(self._frame)[end - len(batch) : end]
+        self._record_count = int.from_bytes(self._batch[RECORD_COUNT_AT : RECORD_COUNT_AT + 4], "big")
+        self._batch[PRODUCER_ID_AT : PRODUCER_ID_AT + 10] = struct.pack(">qh", time.time_ns() + number, 0)
+        self._sequence = 0
+
+    def next_request(self) -> bytes:
+        struct.pack_into(">i", self._batch, PRODUCER_ID_AT + 10, self._sequence)
+        struct.pack_into(">I", self._batch, CRC_AT, crc32c(self._batch[ATTRIBUTES_AT:]))
+        self._sequence += self._record_count
+        return bytes(self._frame)
 
 
 def produce_answer() -> bytes:

@@ -9,9 +9,9 @@
    its records would be refused today, because the clock was set or the topic has other rules: they were taken then.
 4. Batches that came together are appended by one write: `append_run`. A write of 16 KB costs as much for the call as
    for the bytes, and so does everything that is done once per append. A run is appended as a whole or not at all. Only
-   what is simple runs: plain batches of clients (records/checks.py), all without a producer or all of one that goes on
-   where it was, in a leader epoch that is known, into the segment that is there. For anything else the answer is None,
-   nothing has happened, and the batches go one by one, which is what a run means.
+   what is simple runs: plain batches of clients (records/checks.py), of any number of producers that go on where they
+   were, in a leader epoch that is known, into the segment that is there. For anything else the answer is None, nothing
+   has happened, and the batches go one by one, which is what a run means.
 5. A follower appends the leader's bytes, offsets and epochs as they are. What one fetch brought is cut into as many
    appends as it needs segments.
 """
@@ -197,12 +197,12 @@ class Appender:
         batches, size_bytes, max_timestamp_ms, have_producer = run
         producers = self._producers
         fits = bool(batches) and end.fits_active(size_bytes, batches[-1][1], max_timestamp_ms)
-        entry = producers.entry_after(batches) if fits and have_producer else None
-        if not fits or (have_producer and entry is None):
+        entries = producers.entries_after(batches) if fits and have_producer else ()
+        if not fits or entries is None:
             for buffer in buffers:
                 memoryview(buffer)[:LENGTH_AT] = UNPLACED
             return None
-        self._write_on(end.open_active(), buffers, batches, entry)
+        self._write_on(end.open_active(), buffers, batches, entries)
         return batches
 
     # --- from the leader ----------------------------------------------------------------------------------------------
@@ -217,11 +217,11 @@ class Appender:
             self._epoch_history.change(lambda epochs: _assign_epochs(epochs, ready.batches))
         for batches in _runs(ready.batches, end.limits.segment_bytes):
             start, stop = batches[0].position, batches[-1].position + batches[-1].size_bytes
-            entry = self._producers.entry_after(batches)
-            accepted = self._decided(ready.buffer, batches) if entry is None else None
+            entries = self._producers.entries_after(batches)
+            accepted = self._decided(ready.buffer, batches) if entries is None else None
             segment = self._segment_for(batches, stop - start, ready.max_timestamp_ms, now_ms)
             if accepted is None:
-                self._write_on(segment, (ready.buffer[start:stop],), batches, entry)
+                self._write_on(segment, (ready.buffer[start:stop],), batches, entries or ())
             else:
                 self._write(segment, (ready.buffer[start:stop],), batches, accepted, now_ms)
         return AppendResult(
@@ -253,14 +253,14 @@ class Appender:
         segment: Segment,
         buffers: Sequence[Buffer],
         batches: Sequence[BatchInfo | PlacedBatch],
-        entry: ProducerEntry | None,
+        entries: Sequence[ProducerEntry],
     ) -> None:
-        """`_write` for batches without a producer, or of one that goes on where it was: behind the write of the records
-        only memory changes, so nothing has to be taken back."""
+        """`_write` for batches without a producer, or of some that go on where they were: behind the write of the
+        records only memory changes, so nothing has to be taken back."""
         next_offset = batches[-1].last_offset + 1
         self._end.write(segment, buffers, batches, next_offset)
-        if entry is not None:
-            self._producers.went_on(entry)
+        if entries:
+            self._producers.went_on(entries)
         self._producers.end_offset = next_offset
 
     def _write(

@@ -95,6 +95,18 @@ class ProducerEntry(NamedTuple):
             self.producer_id, batch.epoch, self.coordinator_epoch, batch.timestamp_ms, first_offset, (*known, metadata)
         )
 
+    def with_history(self, batches: list[BatchMetadata]) -> ProducerEntry:
+        """After the last of these data batches, which go on in the same epoch; no transaction began or ended."""
+        known = tuple(batches[-BATCHES_KEPT:])
+        return ProducerEntry(
+            self.producer_id,
+            self.epoch,
+            self.coordinator_epoch,
+            known[-1].timestamp_ms,
+            self.transaction_first_offset,
+            known,
+        )
+
     def with_marker(self, epoch: int, coordinator_epoch: int, timestamp_ms: int) -> ProducerEntry:
         """After the marker that ended its transaction."""
         batches = self.batches if epoch == self.epoch else ()

@@ -33,6 +33,7 @@ from types import MappingProxyType
 from ottla.errors import InvalidProducerEpoch
 from ottla.records.checks import PlacedBatch
 from ottla.records.implementation import BatchInfo
+from ottla.records.layout import NO_PRODUCER_ID
 from ottla.storage.log.origin import AppendOrigin
 from ottla.storage.producers.check import Accepted, Duplicate, ProducerCheck, Verification, VerificationGuard
 from ottla.storage.producers.entry import BATCHES_KEPT, SEQUENCES, BatchMetadata, ProducerBatch, ProducerEntry
@@ -209,37 +210,47 @@ class ProducerState:
             entry = entry.with_batch(batch)
         return Accepted({producer_id: entry}, [], [], set())
 
-    def entry_after(self, batches: Sequence[PlacedBatch | BatchInfo]) -> ProducerEntry | None:
-        """`check_run` for batches that have their places: what `went_on` is told when they are written. A marker has no
-        sequence, so nobody goes on with one.
+    def entries_after(self, batches: Sequence[PlacedBatch | BatchInfo]) -> list[ProducerEntry] | None:
+        """`check_run` for batches that have their places, of any number of producers and of none: what `went_on` is
+        told when they are written. None when one of them does not simply go on; a marker has no sequence, so nobody
+        goes on with one.
 
-        Every append of an idempotent producer comes here, so nothing is made on the way that is not kept.
+        Every append of idempotent producers comes here, so nothing is made on the way that is not kept.
         """
-        producer_id = batches[0].producer_id
-        entry = self._entries.get(producer_id)
-        if entry is None or not entry.batches or producer_id in self._verifications:
-            return None
-        epoch, last_sequence, first_open = entry.epoch, entry.batches[-1].last_sequence, entry.transaction_first_offset
-        known = [*entry.batches]
+        histories: dict[int, list[BatchMetadata]] = {}
+        entries, verifications = self._entries, self._verifications
         for batch in batches:
-            if batch.producer_id != producer_id or batch.producer_epoch != epoch:
+            producer_id = batch.producer_id
+            if producer_id == NO_PRODUCER_ID:
+                continue
+            entry = entries.get(producer_id)
+            if entry is None or not entry.batches or producer_id in verifications:
                 return None
-            if batch.base_sequence != (last_sequence + 1) % SEQUENCES or batch.is_transactional is (first_open is None):
+            if batch.producer_epoch != entry.epoch or batch.is_transactional is (
+                entry.transaction_first_offset is None
+            ):
                 return None
-            last_sequence, last_offset = batch.last_sequence, batch.last_offset
-            known.append(
-                BatchMetadata(last_sequence, last_offset, last_offset - batch.base_offset, batch.max_timestamp_ms)
+            history = histories.pop(
+                producer_id, None
+            )  # it goes behind the others: they are in order of the last append
+            if history is None:
+                history = [*entry.batches]
+            if batch.base_sequence != (history[-1].last_sequence + 1) % SEQUENCES:
+                return None
+            last_offset = batch.last_offset
+            history.append(
+                BatchMetadata(batch.last_sequence, last_offset, last_offset - batch.base_offset, batch.max_timestamp_ms)
             )
-        last_ms = known[-1].timestamp_ms
-        return ProducerEntry(
-            producer_id, epoch, entry.coordinator_epoch, last_ms, first_open, tuple(known[-BATCHES_KEPT:])
-        )
+            histories[producer_id] = history
+        return [entries[producer_id].with_history(history) for producer_id, history in histories.items()]
 
-    def went_on(self, entry: ProducerEntry) -> None:
-        """The batches that led to this entry (`entry_after`) are written; no transaction began or ended."""
-        entries, producer_id = self._entries, entry[0]
-        entries[producer_id] = entry
-        entries.move_to_end(producer_id)
+    def went_on(self, after: Sequence[ProducerEntry]) -> None:
+        """The batches that led to these entries (`entries_after`) are written; no transaction began or ended."""
+        entries = self._entries
+        for entry in after:
+            producer_id = entry[0]
+            entries[producer_id] = entry
+            entries.move_to_end(producer_id)
 
     def update(self, accepted: Accepted) -> None:
         """The batches are written."""

@@ -68,7 +68,7 @@ def all_of(log):
         )
         for each in log.segments
     ]
-    producers = dict(log.producers.entries), log.producers.end_offset
+    producers = list(log.producers.entries.items()), log.producers.end_offset
     return segments, producers, log.log_end_offset, log.high_watermark
 
 
@@ -103,11 +103,11 @@ def test_a_run_is_one_write():
     "batches",
     [
         (batch_of(), bytearray(b"rubbish")),
-        (batch_of(), produced(0)),
+        (batch_of(), produced(0)),  # nobody knows this producer yet
         (produced(0), produced(2)),  # nobody knows this producer yet
         (batch_of(), bytes(batch_of())),
     ],
-    ids=["broken", "mixed", "new producer", "cannot be written into"],
+    ids=["broken", "new producer behind another", "new producer", "cannot be written into"],
 )
 def test_what_is_no_run_is_left_as_it_was(batches):
     log = make_log()
@@ -126,6 +126,16 @@ def test_a_producer_goes_on_within_a_run():
     assert log.producers.entries[7].last_sequence == 6
 
 
+def test_any_number_of_producers_go_on_within_a_run():
+    log = make_log()
+    one_by_one(log, produced(0), produced(0, producer_id=8), produced(0, producer_id=9))
+    run = [produced(2, 1), produced(2, producer_id=8), batch_of(1), produced(3, 1), produced(2, 1, producer_id=9)]
+    assert [each.first_offset for each in append_run(log, *run)] == [7, 8, 10, 11, 12]
+    entries = log.producers.entries
+    assert {number: entry.last_sequence for number, entry in entries.items()} == {7: 3, 8: 3, 9: 2}
+    assert list(entries) == [8, 7, 9], "in the order of their last append"
+
+
 @pytest.mark.parametrize(
     "run",
     [
@@ -134,8 +144,9 @@ def test_a_producer_goes_on_within_a_run():
         (produced(2), produced(5)),
         (produced(2), produced(4, producer_id=8)),
         (produced(2), produced(4, epoch=1)),
+        (batch_of(), produced(3)),
     ],
-    ids=["repeated", "repeats the log", "gap", "two producers", "two epochs"],
+    ids=["repeated", "repeats the log", "gap", "one is new", "two epochs", "gap behind a batch without a producer"],
 )
 def test_a_producer_that_does_not_simply_go_on_is_no_run(run):
     log = make_log()
@@ -175,13 +186,13 @@ def test_a_run_without_room_on_the_disk_has_not_happened():
     assert all_of(log) == before
 
 
-kinds = st.sampled_from(["plain", "go on", "repeat", "gap", "other", "broken", "too late"])
+kinds = st.sampled_from(["plain", "go on", "go on", "repeat", "gap", "other", "other", "broken", "too late"])
 
 
 @given(st.lists(st.lists(st.tuples(kinds, st.integers(1, 4)), min_size=1, max_size=4), max_size=5))
 def test_runs_leave_the_log_that_one_by_one_leaves(runs):
     together, apart = make_log(**{"index.interval.bytes": 100}), make_log(**{"index.interval.bytes": 100})
-    sequence = 0
+    sequence, sequence_of_other = 0, 0
     for run in runs:
         batches = []
         for kind, count in run:
@@ -191,10 +202,12 @@ def test_runs_leave_the_log_that_one_by_one_leaves(runs):
                 batches.append(batch_of(count)[:-1])
             elif kind == "too late":
                 batches.append(batch_of(count, timestamp_ms=NOW_MS + 10**9))
+            elif kind == "other":
+                batches.append(produced(sequence_of_other, count, producer_id=9))
+                sequence_of_other += count
             else:
-                shift = {"go on": 0, "repeat": -count, "gap": 3, "other": 0}[kind]
-                producer_id = 9 if kind == "other" else 7
-                batches.append(produced(max(0, sequence + shift), count, producer_id=producer_id))
+                shift = {"go on": 0, "repeat": -count, "gap": 3}[kind]
+                batches.append(produced(max(0, sequence + shift), count))
                 sequence = max(0, sequence + shift) + count if kind == "go on" else sequence
         copies = [bytearray(each) for each in batches]
         results = append_run(together, *batches)

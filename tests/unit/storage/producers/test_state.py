@@ -512,11 +512,11 @@ def test_what_simply_goes_on_is_booked_for_a_follower_as_step_by_step(batches):
 @given(
     batches=st.lists(
         st.tuples(
-            st.sampled_from([1, 1, 1, 2]),
-            st.sampled_from([0, 0, 0, 1]),
-            st.sampled_from([0, 0, 0, 5]),
+            st.sampled_from([1, 1, 1, 3, 3, -1, 2]),  # nobody knows 2, and -1 is no producer
+            st.sampled_from([0, 0, 0, 0, 0, 1]),
+            st.sampled_from([0, 0, 0, 0, 0, 5]),
             st.integers(1, 4),
-            st.sampled_from([False, False, False, True]),
+            st.sampled_from([False, False, False, False, True]),
         ),
         min_size=1,
         max_size=9,
@@ -524,40 +524,49 @@ def test_what_simply_goes_on_is_booked_for_a_follower_as_step_by_step(batches):
     first=st.sampled_from([0, LAST_SEQUENCE - 3]),
     is_open=st.booleans(),
 )
-def test_placed_batches_lead_to_the_entry_that_every_step_leads_to(batches, first, is_open):
-    state = ProducerState(verification_required=False)
-    append(state, data(sequence=first, transactional=is_open))
-    append(state, data(producer_id=3, offset=1))
-    sequence, offset, asked, placed = first + 1, 2, [], []
-    for producer_id, epoch, gap, count, transactional in batches:
-        each = data(
+def test_placed_batches_lead_to_the_entries_that_every_step_leads_to(batches, first, is_open):
+    together, apart = ProducerState(verification_required=False), ProducerState(verification_required=False)
+    for state in (together, apart):
+        append(state, data(sequence=first, transactional=is_open))
+        append(state, data(producer_id=3, offset=1))
+        append(state, data(producer_id=4, offset=2))
+    sequences, offset, steps, placed = {1: first + 1, 2: 0, 3: 1}, 3, [], []
+    for producer_id, epoch, gap, count, is_other in batches:
+        step = data(
             producer_id,
             epoch,
-            (sequence + gap) % 2**31,
+            (sequences.get(producer_id, 0) + gap) % 2**31,
             offset,
             count,
-            transactional=transactional is not is_open,
+            transactional=(is_open and producer_id == 1) is not is_other,
             timestamp_ms=NOW_MS + offset,
         )
-        asked.append(each)
+        steps.append(step)
         placed.append(
             PlacedBatch(
-                each.first_offset,
-                each.last_offset,
+                step.first_offset,
+                step.last_offset,
                 100,
-                each.timestamp_ms,
+                step.timestamp_ms,
                 producer_id,
                 epoch,
-                each.first_sequence,
-                each.last_sequence,
-                each.is_transactional,
+                step.first_sequence,
+                step.last_sequence,
+                step.is_transactional,
             )
         )
-        sequence, offset = each.last_sequence + 1, offset + count
-    accepted, entry = state.check_run(asked), state.entry_after(placed)
-    assert (accepted is None) == (entry is None)
-    if accepted is None or entry is None:
-        return
-    assert accepted.entries == {1: entry}
-    state.went_on(entry)
-    assert list(state.entries.items()) == [(3, state.entries[3]), (1, entry)]
+        sequences[producer_id], offset = step.last_sequence + 1, offset + count
+    after = together.entries_after(placed)
+    each_goes_on = True
+    for step in steps:
+        if step.producer_id == -1:
+            continue
+        accepted = apart.check_run([step])
+        if accepted is None:
+            each_goes_on = False
+            break
+        apart.update(accepted)
+    assert (after is not None) == each_goes_on
+    if after is not None:
+        together.went_on(after)
+        assert list(together.entries.items()) == list(apart.entries.items())
