@@ -123,6 +123,7 @@ class Peer:
         self._steps = 0
         self._wanted_until_ms = -math.inf
         self._failures = 0
+        self._slow_setups = 0  # attempts in a row whose time ran out
         self._failure: OttlaError | None = None
         self._refused: OttlaError | None = None
         self._writable = True
@@ -330,6 +331,7 @@ class Peer:
         expired = self._waiting.expire(now_ms)
         out.extend(Failed(waiting.ticket, self._why_never_sent(waiting)) for waiting in expired)
         if self._state in _SETTING_UP and self._setup_deadline_ms <= now_ms:
+            self._slow_setups += 1
             self._give_up(out, self._why_set_up_takes_long(), now_ms)
         elif late := self._connection.expired(now_ms):
             names = ", ".join(sorted({request.api.name for request in late}))
@@ -352,7 +354,11 @@ class Peer:
     def _dial(self, out: list[Decision], now_ms: float) -> None:
         self._move(State.CONNECTING, "wanted", now_ms)
         settings = self._settings
-        self._setup_deadline_ms = now_ms + self._grown(settings.setup_timeout_ms, settings.setup_timeout_max_ms)
+        # More patience helps where the network is slow. A machine that refuses is quick: whoever waited longer after
+        # that would only notice later that it went down behind an open connection.
+        self._setup_deadline_ms = now_ms + self._grown(
+            settings.setup_timeout_ms, settings.setup_timeout_max_ms, self._slow_setups
+        )
         out.append(Connect(self.host, self.port))
         self._wake(out, self._setup_deadline_ms)
 
@@ -373,7 +379,7 @@ class Peer:
         self._end_connection(out, str(error), now_ms)
         self._failure = error
         settings = self._settings
-        backoff_ms = self._grown(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms)
+        backoff_ms = self._grown(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, self._failures)
         self._backoff_until_ms = now_ms + backoff_ms
         self._failures += 1
         retry = not error.invalid_configuration
@@ -446,7 +452,7 @@ class Peer:
     def _become_ready(self, out: list[Decision], session_ms: float | None, now_ms: float) -> None:
         assert self._versions is not None, "READY comes after negotiation"
         self._move(State.READY, "set up", now_ms)
-        self._failures = 0
+        self._failures = self._slow_setups = 0
         self._failure = None
         self._setup_deadline_ms = math.inf
         self._wanted_until_ms = -math.inf
@@ -522,9 +528,9 @@ class Peer:
             self._announced_ms = ms
             out.append(WakeAt(ms))
 
-    def _grown(self, first_ms: float, most_ms: float) -> float:
-        """Doubled with every failure in a row up to the most, then spread by the jitter."""
-        return grown_ms(first_ms, most_ms, self._failures, self._random, self._settings.jitter)
+    def _grown(self, first_ms: float, most_ms: float, attempt: int) -> float:
+        """Doubled with every attempt up to the most, then spread by the jitter."""
+        return grown_ms(first_ms, most_ms, attempt, self._random, self._settings.jitter)
 
     # --- words ---
 

@@ -269,7 +269,19 @@ def test_hundreds_of_failures_do_not_overflow() -> None:
     assert backoffs(2000, luck=0.5)[-1] == 1000
 
 
-def test_set_up_gets_more_time_with_every_failure() -> None:
+def test_set_up_gets_no_more_time_because_a_machine_refused() -> None:
+    """Seed 7514: a broker that came back was asked for 20 s behind a connection that a power cut had left open."""
+    peer, now_ms = new_peer(), 0.0
+    peer.connect(now_ms)
+    for _ in range(5):
+        (backing_off,) = only(peer.connect_failed(ConnectionRefused("nothing listens there"), now_ms), BackingOff)
+        assert isinstance(backing_off, BackingOff)
+        now_ms = backing_off.retry_at_ms or 0
+        peer.tick(now_ms)
+    assert peer._next_wake_ms() - now_ms == pytest.approx(10_000)
+
+
+def test_set_up_gets_more_time_whenever_its_time_ran_out() -> None:
     peer, now_ms, limits = new_peer(), 0.0, []
     peer.connect(now_ms)
     for _ in range(4):
