@@ -10,7 +10,7 @@ LEAVES := $(wildcard $(foreach end,pyx pxi pxd h,src/ottla/*/*.$(end) src/ottla/
 # Whole files, in their order: those that start clusters and Spark come first, the many small ones fill up the end.
 SHARED := --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo docs test test-again test-long test-asan fuzz check fix bench bench-walk bench-turns bench-client bench-compare bench-spark bench-cluster bench-memory simulate planted bench-scale bench-demo bench-registry bench-tables clean
+.PHONY: help demo docs test test-again test-long test-asan fuzz check fix faces bench bench-walk bench-turns bench-client bench-compare bench-spark bench-cluster bench-memory simulate planted bench-scale bench-demo bench-registry bench-tables clean
 
 help:              ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -52,10 +52,14 @@ test-asan: $(NATIVE)  ## fuzzers and twins on native leaves with AddressSanitize
 fuzz: $(NATIVE)    ## every decoder, broker and client with coverage (atheris), and a table: make fuzz INPUTS=5000000
 	$(BIN)/python -m tests.fuzz.campaign --inputs $(or $(INPUTS),5000000)
 
-check: $(NATIVE)   ## lint, format and strict types
+check: $(NATIVE)   ## lint, format, strict types, and no made file is stale
 	$(BIN)/ruff check $(SOURCES) setup.py
 	$(BIN)/ruff format --check $(SOURCES) setup.py
 	$(BIN)/mypy
+	$(BIN)/python packaging/faces.py --check
+
+faces: $(NATIVE)   ## make the sync calls of the client again from the asyncio ones
+	$(BIN)/python packaging/faces.py
 
 fix: $(NATIVE)     ## let ruff repair what it can
 	$(BIN)/ruff check --fix $(SOURCES) setup.py

@@ -149,7 +149,7 @@ def test_a_forked_producer_says_so_at_once(fake, call):
     assert [record.value for record in fake.records("t", 0)] == [b"before"]
 
 
-@pytest.mark.parametrize("call", ["client.poll(5)", "client.commit()", "client.topics()"])
+@pytest.mark.parametrize("call", ["client.poll(5)", "client.commit()", "client.topics()", "client.seek_to_end()"])
 def test_a_forked_consumer_says_so_at_once(fake, call):
     fake.append("t", [b"a"])
     program = CONSUMER + 'client.assign([TopicPartition("t", 0)])\nassert client.poll(10)\n' + CHILD

@@ -1,7 +1,8 @@
 """What the sync and the asyncio consumer have in common: everything that does not wait.
 
-Both are thin: they hold a ConsumerCore, wait in their own way, and carry out in their caller's turn what only the
-caller may do (rebalance listeners, callbacks of commits).
+What waits is one text too (async_calls.py). Both faces are thin: they hold a ConsumerCore, wait in their own way
+(../task_waits.py, ../thread_waits.py), and carry out in their caller's turn what only the caller may do (rebalance
+listeners, callbacks of commits).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ottla.client.consumer.subscription import Mode, NotSubscribed
 from ottla.client.consumer.tracing import ConsumerTracing
 from ottla.client.group_metadata import GroupMetadata
 from ottla.client.loop import ClientClosed
-from ottla.errors import InvalidGroupId
+from ottla.errors import InvalidGroupId, OttlaError
 from ottla.metrics import MetricKey
 from ottla.values import OffsetAndMetadata, TopicPartition
 
@@ -48,6 +49,14 @@ GROUP_ADVICE: Final = "set group_id to subscribe and to commit, or read chosen p
 """How many rows poll_arrow() aims at when it is not told: enough that its own cost does not count."""
 
 Offsets = Mapping[TopicPartition, "OffsetAndMetadata | int"]
+
+
+class WokenUp(OttlaError):
+    """wakeup() was called while this consumer was polling."""
+
+
+class ConcurrentUse(OttlaError):
+    """Two threads poll the same consumer. Give each thread a consumer of its own, or take turns."""
 
 
 class ConsumerFace:

@@ -19,10 +19,9 @@ and leader changes, but no group, no subscription and no records as objects.
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.client.cluster_view import ClusterView, PartitionInfo
 from ottla.client.consumer.arrow_tables import Rows, RowShape
@@ -33,7 +32,8 @@ from ottla.client.consumer.ranges import DataLost, Lost, Range, ReadTimedOut, fi
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.consumer.subscription import LogTruncated
 from ottla.client.deadline import Deadline
-from ottla.client.loop import BackgroundLoop, ClientClosed
+from ottla.client.loop import ClientClosed
+from ottla.client.thread_waits import ThreadWaits
 from ottla.errors import InvalidSetting, OffsetOutOfRange, OttlaError, UnknownTopicOrPartition
 from ottla.light_dataclasses import replace
 from ottla.light_tuples import NamedTuple
@@ -43,11 +43,8 @@ from ottla.values import ZERO_UUID, OffsetAndTimestamp, TopicPartition, uuid_to_
 if TYPE_CHECKING:
     import pyarrow
 
-T = TypeVar("T")
-
 log = logging.getLogger(__name__)
 
-START_LIMIT_S: Final = 30.0
 CLOSE_TIMEOUT_S: Final = 5.0
 POLL_TIMEOUT_MS: Final = 120_000
 QUIET_S: Final = 1.0
@@ -77,39 +74,24 @@ class ReaderSettings(ConsumerSettings):
             )
 
 
-class RangeReader:
+class RangeReader(ThreadWaits):
     """Reads ranges of offsets. Arguments are settings of a consumer, without those about groups."""
 
     def __init__(self, config: Mapping[str, object] | None = None, **settings: Any) -> None:
         self._settings = ReaderSettings(config, **settings).named("reader")
-        self._loop = BackgroundLoop(f"ottla-{self._settings.client_id}")
-        self._news = threading.Event()
-        self._reading = threading.Lock()
         self._closed = False
+        self._prepare_to_wait()
         self._core = ConsumerCore(self._settings, news=self._news.set, wake_loop=self._wake, portions_ahead=2)
-        self._loop.start()
-        try:
-            self._loop.run(self._core.start(), START_LIMIT_S)
-        except BaseException:
-            self._loop.close(CLOSE_TIMEOUT_S)
-            raise
-
-    def __enter__(self) -> Self:
-        return self
+        self._begin()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self.close()
 
-    def _wake(self) -> None:
-        self._loop.call_soon(self._core.wake)
-
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+    def _check_usable(self) -> None:
         if self._closed:
-            work.close()
             raise ClientClosed(self._settings.client_id)
-        return self._loop.run(work)
 
     def read(
         self,
@@ -121,10 +103,8 @@ class RangeReader:
     ) -> Iterator[pyarrow.RecordBatch]:
         """The records of these ranges with the columns of `schema`: any of topic, partition, offset, timestamp,
         timestampType, key, value, headers."""
-        self._loop.check_fork()
-        if self._closed:
-            raise ClientClosed(self._settings.client_id)
-        if not self._reading.acquire(blocking=False):
+        self._ready()
+        if not self._polling.acquire(blocking=False):
             raise RuntimeError("this RangeReader is reading already; finish that, or make another one")
         try:
             shape = RowShape(schema)
@@ -136,7 +116,7 @@ class RangeReader:
                 yield from _Wave(self, wave, ids, shape, policy).batches(portions)
             yield from portions.rest()
         finally:
-            self._reading.release()
+            self._polling.release()
             self._rest()
 
     def _rest(self) -> None:
@@ -197,10 +177,9 @@ class RangeReader:
             return
         self._closed = True
         try:
-            self._loop.run(self._core.close(timeout * 1000), timeout + 1.0)
-        except (TimeoutError, OttlaError) as error:
+            self._end(Deadline(self._core.clock, timeout * 1000))
+        except OttlaError as error:
             log.debug("a reader was closed in a hurry: %s", error)
-        self._loop.close(1.0)
 
 
 class _Policy(NamedTuple):

@@ -5,7 +5,8 @@ The path of `producer.send()`, file by file:
     hot_path.py                       send() itself, which both faces inherit; natively batches/_append.pyx
     batches/topic_state.py            which partition, and is its batch open? then the record is written and we are done
     batches/producer_batch.py         one open batch: records as bytes, and the delivery that their futures look at
-    producer.py, async_producer.py    _send_slowly(): whatever has to be decided, or waited for
+    async_calls.py                    _send_slowly(): whatever has to be decided, or waited for; sync_calls.py is made
+                                      of it, and producer.py and async_producer.py wait, each in its way
     intake.py                         arguments, serializers, interceptors, tracing
     core.py                           what both faces share; waits for the metadata of a topic
     batches/accumulator.py            opens the next batch with memory of batches/buffer_pool.py, at a partition that

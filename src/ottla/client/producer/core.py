@@ -38,6 +38,10 @@ from ottla.net.retries import Backoff
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.values import TopicPartition
 
+CLOSE_LIMIT_S: Final = 30.0
+EXIT_LIMIT_S: Final = 1.0
+NETWORK_CLOSE_MS: Final = 2_000.0
+
 _faces: Final[weakref.WeakSet[HotPath]] = weakref.WeakSet()
 
 

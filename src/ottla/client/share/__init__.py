@@ -6,6 +6,7 @@ requests.py     which request goes to which broker, and what its answer means: p
 membership.py   the member of the group: one heartbeat does everything, plain
 records.py      ShareRecord, and how records come out of the bytes of a fetch
 core.py         drives them on a loop; share_consumer.py and async_share_consumer.py are its two faces
-workers.py      handlers in threads or tasks, for as long as they take
+async_calls.py  what both faces do, of which sync_calls.py is made
+workers.py      handlers in threads or tasks (async_workers.py), for as long as they take
 dead_letters.py records that nobody could handle go to another topic
 """

@@ -17,7 +17,7 @@ from ottla.client.share.requests import RECORD_LIMIT
 from ottla.ordered_set import OrderedSet
 
 if TYPE_CHECKING:
-    from ottla.client.share.async_share_consumer import AsyncShareConsumer
+    from ottla.client.share.async_calls import AsyncShareCalls
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class AsyncWorkers:
     """The tasks of one call of work()."""
 
     def __init__(
-        self, consumer: AsyncShareConsumer, handler: Callable[[ShareRecord], Awaitable[object]], count: int
+        self, consumer: AsyncShareCalls, handler: Callable[[ShareRecord], Awaitable[object]], count: int
     ) -> None:
         self._consumer = consumer
         self._handler = handler

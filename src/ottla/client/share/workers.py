@@ -24,7 +24,7 @@ from ottla.client.share.records import ShareRecord
 from ottla.client.share.requests import RECORD_LIMIT
 
 if TYPE_CHECKING:
-    from ottla.client.share.share_consumer import ShareConsumer
+    from ottla.client.share.sync_calls import ShareCalls
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ def handle(handler: Callable[[ShareRecord], object], record: ShareRecord) -> Non
 class Workers:
     """The threads of one call of work()."""
 
-    def __init__(self, consumer: ShareConsumer, handler: Callable[[ShareRecord], object], count: int) -> None:
+    def __init__(self, consumer: ShareCalls, handler: Callable[[ShareRecord], object], count: int) -> None:
         self._consumer = consumer
         self._handler = handler
         self._count = count
