@@ -16,7 +16,7 @@ from tests.conformance.java_programs import JavaPrograms, jars_or_skip
 from tests.conformance.our_broker import BrokerProcess
 from tests.patience import HANG_S
 
-from ottla.cli.client_list import KnownClient, Number, clients_of
+from ottla.cli.commands.client import KnownClient, Number, clients_of
 
 SUBSCRIBE = ("subscribe", "all", "--interval-ms", "200", "--metric", "*")
 

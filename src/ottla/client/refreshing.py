@@ -5,6 +5,11 @@ A fault in asking is an answer like any other: it is logged, remembered as the f
 goes on like that for WARN_AFTER_MS, or a topic is missing for so long, there is one warning: a consumer of a wrong port
 or a misspelt topic would wait in silence otherwise.
 
+It begins with bootstrap.servers. With client.dns.lookup=resolve_canonical_bootstrap_servers_only a name there stands
+for the full names of all its addresses: behind one round-robin name there may be brokers whose certificates (or
+Kerberos names) know only their own. Otherwise a name stands for itself, and connecting tries its addresses one after
+the other.
+
 Lives on one event loop.
 """
 
@@ -13,18 +18,18 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
-from ottla.client.bootstrap import canonical_nodes
 from ottla.client.closed import ClientClosed
 from ottla.client.connections import within
-from ottla.client.metadata import Metadata
+from ottla.client.metadata import Metadata, bootstrap_nodes
 from ottla.clock import Clock
 from ottla.errors import OttlaError, RequestTimedOut
 from ottla.ordered_set import OrderedSet
 from ottla.protocol.schema import Message
-from ottla.values import Address
+from ottla.values import Address, Node
 
 T = TypeVar("T")
 
@@ -222,3 +227,21 @@ class MetadataKeeper:
             asked = ", ".join(str(node.address) for node in known.nodes_to_ask()[:NAMED_LIMIT])
             reasons.insert(0, f"no answer yet from {asked}")
         return reasons
+
+
+async def canonical_nodes(addresses: Sequence[Address]) -> tuple[Node, ...]:
+    """The full names behind the names; a name that cannot be resolved stays, so that connecting says why."""
+    found: list[Address] = []
+    for address in addresses:
+        found += await _canonical(address)
+    return bootstrap_nodes(dict.fromkeys(found))
+
+
+async def _canonical(address: Address) -> list[Address]:
+    loop = asyncio.get_running_loop()
+    try:
+        places = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        names = [await loop.getnameinfo((str(place[4][0]), address.port), socket.NI_NAMEREQD) for place in places]
+    except (OSError, UnicodeError):
+        return [address]
+    return [Address(name, address.port) for name, _ in names] or [address]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.cli.client_list import KnownClient, Number, clients_of
+from ottla.cli.commands.client import KnownClient, Number, clients_of
 
 TEXT = """\
 # HELP ottla_client_info 1 for every client that pushes metrics.

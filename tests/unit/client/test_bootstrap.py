@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from ottla.client.bootstrap import canonical_nodes
+from ottla.client.refreshing import canonical_nodes
 from ottla.values import Address, Node
 
 

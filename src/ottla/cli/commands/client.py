@@ -2,16 +2,21 @@
 
 1. `versions` lists the versions of every API that each broker speaks, and the one that this client would use.
 2. Subscriptions say which metrics clients push. Brokers of Ottla keep what they push and show it at their metrics
-   addresses, which `list` reads; those of Kafka give it to their plug-ins.
+   addresses as Prometheus reads them, which is where `list` looks: clients are in no answer of Kafka's protocol. A
+   client is listed once for each broker that it pushes to, which is one at a time. Brokers of Kafka give what
+   clients push to their plug-ins.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ottla.cli.connecting import Verbs, add_format, add_verb, admin_of, ensure, output_of
 from ottla.cli.output import OK
+from ottla.light_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from ottla.client.admin.configs import ConfigResource
@@ -27,6 +32,27 @@ examples:
   ottla client list --numbers --metrics broker-1:9644 --metrics broker-2:9644
 """
 DEFAULT_METRICS: Final = "127.0.0.1:9644"
+_SERIES: Final = re.compile(r"^(ottla_client_info|ottla_client_metric)\{(.*)\} (\S+)$", re.MULTILINE)
+_LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_ESCAPED: Final = re.compile(r"\\(.)")
+
+
+class KnownClient(NamedTuple):
+    instance_id: str
+    client_id: str
+    software: str
+    host: str
+    principal: str
+
+
+class Number(NamedTuple):
+    """What a client said last of one metric."""
+
+    instance_id: str
+    client_id: str
+    metric: str
+    attributes: str
+    value: float
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -134,7 +160,6 @@ def run_unsubscribe(options: argparse.Namespace) -> int:
 
 
 def run_list(options: argparse.Namespace) -> int:
-    from ottla.cli.client_list import clients_of
     from ottla.cli.top.gathering import fetched_metrics
 
     rows: list[tuple[object, ...]] = []
@@ -154,3 +179,22 @@ def run_list(options: argparse.Namespace) -> int:
 
 def _is_wanted(client_id: str, options: argparse.Namespace) -> bool:
     return not options.client or client_id in options.client
+
+
+def clients_of(text: str) -> tuple[list[KnownClient], list[Number]]:
+    """The clients and their numbers in a text of Prometheus."""
+    clients, numbers = [], []
+    for name, labels, value in _SERIES.findall(text):
+        found = dict(_labels(labels))
+        named = found.get("client_instance_id", ""), found.get("client_id", "")
+        if name == "ottla_client_metric":
+            numbers.append(Number(*named, found.get("metric", ""), found.get("attributes", ""), float(value)))
+            continue
+        software = f"{found.get('software_name', '')} {found.get('software_version', '')}".strip()
+        clients.append(KnownClient(*named, software, found.get("host", ""), found.get("principal", "")))
+    return clients, numbers
+
+
+def _labels(text: str) -> Iterator[tuple[str, str]]:
+    for name, value in _LABEL.findall(text):
+        yield name, _ESCAPED.sub(lambda found: "\n" if found[1] == "n" else found[1], value)

@@ -32,7 +32,7 @@ from ottla.spark.jobs.reading import client_options
 from ottla.spark.jobs.state_files import read_state
 from ottla.spark.jobs.tally import Totals
 from ottla.spark.jobs.target_topics import Placement, make, partition_counts, replay_target
-from ottla.spark.running.registering import register_source
+from ottla.spark.running.interpreters import register_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

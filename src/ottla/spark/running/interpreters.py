@@ -14,7 +14,9 @@ machine looks it up in the PATH of its own:
 
 1. Nothing is decided for a local master: there is only one machine, and one Python.
 2. A relative path (./environment/bin/python, from --archives) is one in the working directory of an executor.
-3. Under spark-submit the JVM runs already, and its environment cannot be changed. What cannot be made right there is an
+3. spark.dataSource.register() takes PYSPARK_PYTHON for a source, which is that of executors, and then plans with it on
+   the driver, too. register_source() gives such a source what those have that Spark finds by itself.
+4. Under spark-submit the JVM runs already, and its environment cannot be changed. What cannot be made right there is an
    error that says what to set.
 """
 
@@ -25,10 +27,14 @@ import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.errors import OttlaError
 from ottla.light_dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
 
 DRIVER_VARIABLE: Final = "PYSPARK_DRIVER_PYTHON"
 EXECUTOR_VARIABLE: Final = "PYSPARK_PYTHON"
@@ -112,3 +118,17 @@ def driver_directory(executable: Path, name: str, cache: Path) -> Path:
     draft.chmod(0o755)
     draft.replace(directory / name)  # another session may be starting it right now
     return directory
+
+
+def register_source(spark: SparkSession, source: type[DataSource]) -> None:
+    """As spark.dataSource.register; with Spark Connect exactly that, because the server decides."""
+    context: Any = getattr(spark, "_sc", None)
+    if context is None:
+        spark.dataSource.register(source)
+        return
+    before = context.pythonExec
+    context.pythonExec = os.environ.get(DRIVER_VARIABLE) or before
+    try:
+        spark.dataSource.register(source)
+    finally:
+        context.pythonExec = before
