@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ottla.light_tuples import NamedTuple
-from ottla.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from ottla.values import OffsetAndMetadata, TopicPartition
 
 
 class LagRow(NamedTuple):
@@ -33,7 +33,7 @@ class LagRow(NamedTuple):
 
 def lag_rows(
     committed: Mapping[TopicPartition, OffsetAndMetadata | None],
-    ends: Mapping[TopicPartition, OffsetAndTimestamp],
+    ends: Mapping[TopicPartition, int],
     members: Iterable[Any],
     ages_s: Mapping[TopicPartition, float],
 ) -> list[LagRow]:
@@ -44,13 +44,13 @@ def lag_rows(
         offset = committed.get(partition)
         end = ends.get(partition)
         owner = owners.get(partition)
-        lag = None if offset is None or end is None else max(end.offset - offset.offset, 0)
+        lag = None if offset is None or end is None else max(end - offset.offset, 0)
         rows.append(
             LagRow(
                 topic=partition.topic,
                 partition=partition.partition,
                 committed=None if offset is None else offset.offset,
-                end=None if end is None else end.offset,
+                end=end,
                 lag=lag,
                 lag_s=0.0 if lag == 0 else ages_s.get(partition),
                 member_id=None if owner is None else owner.member_id,
@@ -62,13 +62,13 @@ def lag_rows(
 
 
 def behind(
-    committed: Mapping[TopicPartition, OffsetAndMetadata | None], ends: Mapping[TopicPartition, OffsetAndTimestamp]
+    committed: Mapping[TopicPartition, OffsetAndMetadata | None], ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """The partitions with a lag, and the first offset that was not read."""
     return {
         partition: offset.offset
         for partition, offset in committed.items()
-        if offset is not None and partition in ends and offset.offset < ends[partition].offset
+        if offset is not None and partition in ends and offset.offset < ends[partition]
     }
 
 

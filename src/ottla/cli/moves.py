@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, Final
 
 from ottla.cli.output import Failure
 from ottla.values import TopicPartition
 
-RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
 LEADERS: Final = "leader.replication.throttled.replicas"
 FOLLOWERS: Final = "follower.replication.throttled.replicas"
 FILE_LIMIT_BYTES: Final = 16 << 20
@@ -79,14 +81,15 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def throttled(
-    current: Mapping[TopicPartition, Sequence[int]], wanted: Mapping[TopicPartition, Sequence[int]]
-) -> dict[str, dict[str, str]]:
-    """The settings of each topic that name what is slowed: who has the data now, and who gets it."""
-    leaders: dict[str, list[str]] = {}
-    followers: dict[str, list[str]] = {}
-    for key, replicas in sorted(wanted.items()):
-        leaders.setdefault(key.topic, []).extend(f"{key.partition}:{each}" for each in current[key])
-        added = [each for each in replicas if each not in current[key]]
-        followers.setdefault(key.topic, []).extend(f"{key.partition}:{each}" for each in added)
-    return {topic: {LEADERS: ",".join(leaders[topic]), FOLLOWERS: ",".join(followers[topic])} for topic in leaders}
+def throttled(moves: Mapping[TopicPartition, tuple[Set[int], Set[int]]]) -> dict[str, dict[str, str]]:
+    """The settings of each topic that name what is slowed; `moves` says from which brokers to which new ones each
+    partition is copied."""
+    leaders: dict[str, set[str]] = {}
+    followers: dict[str, set[str]] = {}
+    for key, (sources, targets) in moves.items():
+        leaders.setdefault(key.topic, set()).update(f"{key.partition}:{each}" for each in sources)
+        followers.setdefault(key.topic, set()).update(f"{key.partition}:{each}" for each in targets)
+    return {
+        topic: {LEADERS: ",".join(sorted(leaders[topic])), FOLLOWERS: ",".join(sorted(followers[topic]))}
+        for topic in leaders
+    }

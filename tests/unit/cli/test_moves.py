@@ -48,7 +48,7 @@ def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path):
 
 
 def test_a_throttle_names_who_has_the_data_and_who_gets_it():
-    assert throttled({ONE: [1, 2], TWO: [2]}, {ONE: [2, 3], TWO: [4]}) == {
+    assert throttled({ONE: ({1, 2}, {3}), TWO: ({2}, {4})}) == {
         "clicks": {
             "leader.replication.throttled.replicas": "0:1,0:2,1:2",
             "follower.replication.throttled.replicas": "0:3,1:4",

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cli.commands.perf import consume_figures, produce_line
 from ottla.cli.lag import behind, lag_rows, total
 from ottla.cli.latencies import Latencies
 from ottla.cli.moments import duration_ms, milliseconds
+from ottla.cli.operations.load import consumed, consumed_cells, result_line
 from ottla.cli.where import Kind, Where, parse_where
 from ottla.testing.clock import ManualClock
-from ottla.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from ottla.values import OffsetAndMetadata, TopicPartition
 
 CLICKS = TopicPartition("clicks", 0)
 VISITS = TopicPartition("visits", 3)
@@ -94,21 +94,22 @@ def test_without_latencies_everything_is_zero():
 def test_the_result_line_is_kafkas():
     latencies = Latencies()
     latencies.add(2.0, 50_000)
-    assert produce_line(latencies, 10_000.0, 100) == (
+    assert result_line(latencies, 5_000, 5_000_000) == (
         "50000 records sent, 10000.000000 records/sec (0.95 MB/sec), 2.00 ms avg latency, 2.00 ms max latency, "
         "2 ms 50th, 2 ms 95th, 2 ms 99th, 2 ms 99.9th."
     )
 
 
 def test_consume_figures_leave_the_time_to_join_out_of_the_fetch_rate():
-    figures = consume_figures(1000, 1024 * 1024, elapsed_ms=2000, joined_ms=1000)
+    figures = consumed(1000, 1024 * 1024, elapsed_ms=2000, joined_ms=1000)
     assert (figures["MB.sec"], figures["fetch.MB.sec"], figures["fetch.nMsg.sec"]) == (0.5, 1.0, 1000)
+    assert consumed_cells(figures) == "1.0000, 0.5000, 1000, 500.0000, 1000, 1000, 1.0000, 1000.0000"
 
 
 def test_lag_is_the_end_less_what_was_committed_and_a_row_has_its_owner():
     member = SimpleNamespace(assignment={CLICKS}, member_id="m", host="h", client_id="c")
     committed = {CLICKS: OffsetAndMetadata(40), VISITS: OffsetAndMetadata(7)}
-    ends = {CLICKS: OffsetAndTimestamp(100, -1), VISITS: OffsetAndTimestamp(7, -1)}
+    ends = {CLICKS: 100, VISITS: 7}
     first, second = lag_rows(committed, ends, [member], {CLICKS: 12.5})
     assert (first.lag, first.lag_s, first.member_id) == (60, 12.5, "m")
     assert (second.lag, second.lag_s, second.member_id) == (0, 0.0, None)
@@ -118,7 +119,7 @@ def test_lag_is_the_end_less_what_was_committed_and_a_row_has_its_owner():
 
 def test_a_partition_nobody_committed_or_that_is_gone_has_no_lag():
     member = SimpleNamespace(assignment={VISITS}, member_id="m", host="h", client_id="c")
-    rows = lag_rows({CLICKS: OffsetAndMetadata(5)}, {VISITS: OffsetAndTimestamp(9, -1)}, [member], {})
+    rows = lag_rows({CLICKS: OffsetAndMetadata(5)}, {VISITS: 9}, [member], {})
     assert [(row.topic, row.committed, row.end, row.lag, row.lag_s) for row in rows] == [
         ("clicks", 5, None, None, None),
         ("visits", None, 9, None, None),

@@ -12,14 +12,11 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ottla.cli.connecting import Verbs, add_format, add_verb, admin_of, ensure, output_of
 from ottla.cli.output import OK
 from ottla.light_tuples import NamedTuple
-
-if TYPE_CHECKING:
-    from ottla.client.admin.configs import ConfigResource
 
 EXAMPLES: Final = """\
 examples:
@@ -32,6 +29,7 @@ examples:
   ottla client list --numbers --metrics broker-1:9644 --metrics broker-2:9644
 """
 DEFAULT_METRICS: Final = "127.0.0.1:9644"
+KIND: Final = "client-metrics"
 _SERIES: Final = re.compile(r"^(ottla_client_info|ottla_client_metric)\{(.*)\} (\S+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _ESCAPED: Final = re.compile(r"\\(.)")
@@ -107,51 +105,44 @@ def run_versions(options: argparse.Namespace) -> int:
 # --- subscriptions ---------------------------------------------------------------------------------------------------
 
 
-def _resource(name: str) -> ConfigResource:
-    from ottla.client.admin.configs import ConfigResource, ConfigResourceType
-
-    return ConfigResource(ConfigResourceType.CLIENT_METRICS, name)
-
-
 def run_subscriptions(options: argparse.Namespace) -> int:
+    from ottla.cli.operations.configs import resource
+
     with admin_of(options) as admin:
-        names = sorted(admin.list_client_metrics_resources())
-        found = admin.describe_configs(map(_resource, names)) if names else {}
+        resources = [resource(KIND, name) for name in sorted(admin.list_client_metrics_resources())]
+        found = admin.describe_configs(resources) if resources else {}
     rows = []
-    for name in names:
-        settings = {each.name: each.value for each in found[_resource(name)].values()}
+    for _, name in resources:
+        settings = {each.name: each.value for each in found[resource(KIND, name)].values()}
         rows.append((name, settings.get("interval.ms"), settings.get("metrics"), settings.get("match")))
     output_of(options).table(("NAME", "INTERVAL MS", "METRICS", "MATCH"), rows)
     return OK
 
 
 def run_subscribe(options: argparse.Namespace) -> int:
-    from ottla.client.admin.configs import AlterConfig
+    from ottla.cli.operations.configs import resource, setting
 
-    changes = []
-    if options.interval_ms is not None:
-        changes.append(AlterConfig("interval.ms", str(options.interval_ms)))
-    for name, words in (("metrics", options.metric), ("match", options.match)):
-        if words:
-            changes.append(AlterConfig(name, ",".join(words)))
-    ensure(changes, "nothing is asked for; name --metric, --interval-ms or --match")
+    values = {} if options.interval_ms is None else {"interval.ms": str(options.interval_ms)}
+    values |= {
+        name: ",".join(words) for name, words in (("metrics", options.metric), ("match", options.match)) if words
+    }
+    ensure(values, "nothing is asked for; name --metric, --interval-ms or --match")
     with admin_of(options) as admin:
-        admin.incremental_alter_configs({_resource(options.name): changes})
+        admin.incremental_alter_configs({resource(KIND, options.name): setting(values)})
     print(f"subscribed {options.name}")
     return OK
 
 
 def run_unsubscribe(options: argparse.Namespace) -> int:
-    from ottla.client.admin.configs import AlterConfig, AlterOperation
+    from ottla.cli.operations.configs import resetting, resource
 
     with admin_of(options) as admin:
         ensure(
             options.name in admin.list_client_metrics_resources(),
             f"there is no subscription {options.name}; nothing was changed",
         )
-        names = ("interval.ms", "metrics", "match")
-        changes = [AlterConfig(each, None, AlterOperation.DELETE) for each in names]
-        admin.incremental_alter_configs({_resource(options.name): changes})
+        changes = resetting(("interval.ms", "metrics", "match"))
+        admin.incremental_alter_configs({resource(KIND, options.name): changes})
     print(f"unsubscribed {options.name}")
     return OK
 

@@ -65,17 +65,10 @@ def add_verbs(verbs: Verbs) -> None:
 
 def _readable_directories(admin: Admin) -> dict[int, dict[str, LogDirDescription]]:
     """What is on the disks; nothing for who may not ask."""
-    from ottla.client.admin.plans import PartlyFailed
+    from ottla.cli.operations.outcomes import permitted
     from ottla.errors import ClusterAuthorizationFailed
 
-    try:
-        return admin.describe_log_dirs()
-    except ClusterAuthorizationFailed:
-        return {}
-    except PartlyFailed as error:
-        if not all(isinstance(each, ClusterAuthorizationFailed) for each in error.failed.values()):
-            raise
-        return error.succeeded
+    return permitted(admin.describe_log_dirs, ClusterAuthorizationFailed)
 
 
 def run_describe(options: argparse.Namespace) -> int:

@@ -49,13 +49,12 @@ def _add_resource(parser: argparse.ArgumentParser) -> None:
 
 
 def _resource(options: argparse.Namespace) -> ConfigResource:
-    from ottla.client.admin.configs import ConfigResource, ConfigResourceType
+    from ottla.cli.operations.configs import resource
 
-    kind = ConfigResourceType[options.type.upper().replace("-", "_")]
-    everywhere = kind is ConfigResourceType.BROKER and options.name == "all"
-    if kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and not everywhere:
+    everywhere = options.type == "broker" and options.name == "all"
+    if options.type in ("broker", "broker-logger") and not everywhere:
         ensure(options.name.isdigit(), f"{options.name!r} is no broker's id: write a number, or `all` for every broker")
-    return ConfigResource(kind, "" if everywhere else options.name)
+    return resource(options.type, "" if everywhere else options.name)
 
 
 def _check_broker(admin: Admin, resource: ConfigResource) -> None:
@@ -72,10 +71,10 @@ def changes_of(
     sets: list[str], deletes: list[str], appends: list[str] | None = None, subtracts: list[str] | None = None
 ) -> list[AlterConfig]:
     """The changes that options ask for; at least one."""
+    from ottla.cli.operations.configs import resetting, setting
     from ottla.client.admin.configs import AlterConfig, AlterOperation
 
-    changes = [AlterConfig(name, value) for name, value in pairs(sets, "--set").items()]
-    changes += [AlterConfig(name, None, AlterOperation.DELETE) for name in deletes]
+    changes = setting(pairs(sets, "--set")) + resetting(deletes)
     for words, operation in ((appends, AlterOperation.APPEND), (subtracts, AlterOperation.SUBTRACT)):
         options_set = pairs(words or [], f"--{operation.name.lower()}")
         changes += [AlterConfig(name, value, operation) for name, value in options_set.items()]

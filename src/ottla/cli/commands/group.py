@@ -35,7 +35,7 @@ from ottla.clock import SystemClock
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
-    from ottla.values import OffsetAndTimestamp, TopicPartition
+    from ottla.values import TopicPartition
 
 EXAMPLES: Final = """\
 examples:
@@ -134,23 +134,20 @@ def _other(admin: Admin, options: argparse.Namespace, name: str, kind: str) -> S
         if options.members:
             return share_as_json(group, starts), lambda out: print_share_members(out, group)
         return share_as_json(group, starts), lambda out: print_share_offsets(out, group, starts)
-    from ottla.client.admin.offsets import OffsetSpec
+    from ottla.cli.operations.offsets import ends_of
 
     streams = admin.describe_streams_groups([name])[name]
     committed = admin.list_consumer_group_offsets(name)
-    wanted = _existing(admin, set(committed))
-    ends = admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.LATEST)) if wanted else {}
-    rows = lag_rows(committed, ends, (), {})
+    rows = lag_rows(committed, ends_of(admin, _existing(admin, set(committed))), (), {})
     return streams_as_json(streams, rows), lambda out: print_streams(out, streams, rows, members=options.members)
 
 
 def _rows(admin: Admin, group: Any, options: argparse.Namespace) -> list[LagRow]:
-    from ottla.client.admin.offsets import OffsetSpec
+    from ottla.cli.operations.offsets import ends_of
 
     committed = admin.list_consumer_group_offsets(group.group_id)
     assigned = {partition for member in group.members for partition in member.assignment}
-    wanted = _existing(admin, {*committed, *assigned})
-    ends = admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.LATEST)) if wanted else {}
+    ends = ends_of(admin, _existing(admin, {*committed, *assigned}))
     ages = {} if options.no_seconds else ages_of(settings_of(options), behind(committed, ends))
     return lag_rows(committed, ends, group.members, ages)
 
@@ -266,13 +263,10 @@ def _chosen(admin: Admin, options: argparse.Namespace, committed: Mapping[TopicP
 def _targets(
     admin: Admin, options: argparse.Namespace, wanted: list[TopicPartition], committed: Mapping[TopicPartition, Any]
 ) -> dict[TopicPartition, int]:
-    from ottla.client.admin.offsets import OffsetSpec
+    from ottla.cli.operations.offsets import begins_of, brought_inside, ends_of
 
-    begin = admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.EARLIEST))
-    end = admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.LATEST))
-    asked = _asked(admin, options, wanted, committed, begin, end)
-    # Nobody can read before the beginning or behind the end; Kafka's own tool brings such offsets to the border too.
-    return {each: min(max(asked[each], begin[each].offset), end[each].offset) for each in asked}
+    begins, ends = begins_of(admin, wanted), ends_of(admin, wanted)
+    return brought_inside(_asked(admin, options, wanted, committed, begins, ends), begins, ends)
 
 
 def _asked(
@@ -280,21 +274,23 @@ def _asked(
     options: argparse.Namespace,
     wanted: list[TopicPartition],
     committed: Mapping[TopicPartition, Any],
-    begin: Mapping[TopicPartition, OffsetAndTimestamp],
-    end: Mapping[TopicPartition, OffsetAndTimestamp],
-) -> dict[TopicPartition, int]:
+    begins: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> Mapping[TopicPartition, int]:
+    from ottla.cli.operations.offsets import offsets_at
+
     if options.to_earliest:
-        return {each: begin[each].offset for each in wanted}
+        return begins
     if options.to_latest:
-        return {each: end[each].offset for each in wanted}
+        return ends
     if options.to_offset is not None:
         return dict.fromkeys(wanted, options.to_offset)
     if (moment_ms := _moment(options)) is not None:
-        found = admin.list_offsets(dict.fromkeys(wanted, moment_ms))
-        return {each: end[each].offset if found[each].offset < 0 else found[each].offset for each in wanted}
+        found = offsets_at(admin, dict.fromkeys(wanted, moment_ms))
+        return {each: ends[each] if offset < 0 else offset for each, offset in found.items()}
     current = {each: _offset(committed.get(each)) for each in wanted}
     shift = options.shift_by or 0
-    return {each: end[each].offset if offset is None else offset + shift for each, offset in current.items()}
+    return {each: ends[each] if offset is None else offset + shift for each, offset in current.items()}
 
 
 def _moment(options: argparse.Namespace) -> int | None:

@@ -12,12 +12,23 @@ import argparse
 import os
 import sys
 from datetime import UTC, datetime
-from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.connecting import Verbs, add_format, add_verb, ensure, output_of, sentences, settings_of
 from ottla.cli.latencies import Latencies
+from ottla.cli.operations.load import (
+    COLUMNS,
+    MEGABYTE,
+    PERCENTILES,
+    consumed,
+    consumed_cells,
+    go_to_end,
+    keep_pace,
+    portion_size,
+    result_line,
+    send_portion,
+)
 from ottla.cli.output import FAILED, OK
 from ottla.cli.progress import Progress
 from ottla.clock import SystemClock
@@ -33,8 +44,6 @@ examples:
   ottla perf latency clicks --num-records 10000
 """
 PORTION: Final = 1000
-PERCENTILES: Final = (0.5, 0.95, 0.99, 0.999)
-MEGABYTE: Final = 1024 * 1024
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -75,25 +84,13 @@ def run_produce(options: argparse.Namespace) -> int:
         "mb_per_second": rate * options.record_size / MEGABYTE,
         "avg_ms": latencies.mean_ms,
         "max_ms": latencies.max_ms,
-        **{f"p{share * 100:g}_ms": latencies.percentile(share) for share in PERCENTILES},
+        **{f"p{share * 100:g}_ms": latencies.percentile(share) for share, _ in PERCENTILES},
     }
     if options.format == "json":
         output_of(options).value(shown)
     else:
-        print(produce_line(latencies, rate, options.record_size))
+        print(result_line(latencies, elapsed_ms, latencies.count * options.record_size))
     return FAILED if failed else OK
-
-
-def produce_line(latencies: Latencies, rate: float, record_size: int) -> str:
-    """The result as kafka-producer-perf-test prints it."""
-    places = ", ".join(
-        f"{latencies.percentile(share):.0f} ms {name}"
-        for share, name in zip(PERCENTILES, ("50th", "95th", "99th", "99.9th"), strict=True)
-    )
-    return (
-        f"{latencies.count} records sent, {rate:f} records/sec ({rate * record_size / MEGABYTE:.2f} MB/sec), "
-        f"{latencies.mean_ms:.2f} ms avg latency, {latencies.max_ms:.2f} ms max latency, {places}."
-    )
 
 
 def _load(producer: Producer, options: argparse.Namespace) -> tuple[Latencies, int, float]:
@@ -104,7 +101,7 @@ def _load(producer: Producer, options: argparse.Namespace) -> tuple[Latencies, i
     latencies = Latencies()
     failed = sent = 0
     value = os.urandom(options.record_size)
-    portion = _portion_of(options.throughput)
+    portion = portion_size(options.throughput, PORTION)
     started_ms = clock.monotonic_ms()
 
     def ended(count: int, sent_ms: float, future: Any) -> None:
@@ -114,14 +111,10 @@ def _load(producer: Producer, options: argparse.Namespace) -> tuple[Latencies, i
     with producer, Progress("produce", total=options.num_records, unit="records") as progress:
         while sent < options.num_records:
             count = min(portion, options.num_records - sent)
-            sent_ms = clock.monotonic_ms()
-            if count > 1:
-                producer.send_many(options.topic, [value] * (count - 1))
-            last = producer.send(options.topic, value)
-            last.add_done_callback(partial(ended, count, sent_ms))
+            send_portion(producer, options.topic, [value] * count, ended, clock)
             sent += count
             progress.reach(sent)
-            _keep_pace(clock, started_ms, sent, options.throughput)
+            keep_pace(clock, started_ms, sent, options.throughput)
         try:
             producer.flush(max(options.timeout, 120))
         except SendFailed as error:
@@ -130,26 +123,7 @@ def _load(producer: Producer, options: argparse.Namespace) -> tuple[Latencies, i
     return latencies, failed, clock.monotonic_ms() - started_ms
 
 
-def _portion_of(throughput: float) -> int:
-    """Small portions when there is a rate to keep, so that records are spread over the second."""
-    return PORTION if throughput <= 0 else max(min(int(throughput / 100), PORTION), 1)
-
-
-def _keep_pace(clock: SystemClock, started_ms: float, sent: int, throughput: float) -> None:
-    if throughput > 0:
-        import time
-
-        ahead_ms = sent / throughput * 1000 - (clock.monotonic_ms() - started_ms)
-        if ahead_ms > 0:
-            time.sleep(ahead_ms / 1000)
-
-
 # --- consume ---------------------------------------------------------------------------------------------------------
-
-CONSUME_HEADINGS: Final = (
-    "start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, "
-    "fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
-)
 
 
 def run_consume(options: argparse.Namespace) -> int:
@@ -177,12 +151,12 @@ def run_consume(options: argparse.Namespace) -> int:
             count += found
             size_bytes += found_bytes
             progress.reach(count)
-    shown = consume_figures(count, size_bytes, max(last_ms - started_ms, 1), joined_ms)
+    shown = consumed(count, size_bytes, max(last_ms - started_ms, 1), joined_ms)
     if options.format == "json":
         output_of(options).value(shown)
     else:
-        print(CONSUME_HEADINGS)
-        print(f"{_stamp(began)}, {_stamp(clock.now_ms())}, " + ", ".join(_cell(value) for value in shown.values()))
+        print(f"start.time, end.time, {COLUMNS}")
+        print(f"{_stamp(began)}, {_stamp(clock.now_ms())}, {consumed_cells(shown)}")
     if count < options.num_records:
         print(f"ottla: only {count} of {options.num_records} records came in time", file=sys.stderr)
         return FAILED
@@ -197,26 +171,6 @@ def _poll(consumer: Any) -> tuple[int, int]:
 def _poll_arrow(consumer: Any) -> tuple[int, int]:
     batch = consumer.poll_arrow(0.5)
     return (0, 0) if batch is None else (batch.num_rows, batch.nbytes)
-
-
-def consume_figures(count: int, size_bytes: int, elapsed_ms: float, joined_ms: float) -> dict[str, float]:
-    """The columns of kafka-consumer-perf-test behind the two times."""
-    megabytes = size_bytes / MEGABYTE
-    fetch_ms = max(elapsed_ms - joined_ms, 1)
-    return {
-        "data.consumed.in.MB": megabytes,
-        "MB.sec": megabytes / elapsed_ms * 1000,
-        "data.consumed.in.nMsg": count,
-        "nMsg.sec": count / elapsed_ms * 1000,
-        "rebalance.time.ms": round(joined_ms),
-        "fetch.time.ms": round(fetch_ms),
-        "fetch.MB.sec": megabytes / fetch_ms * 1000,
-        "fetch.nMsg.sec": count / fetch_ms * 1000,
-    }
-
-
-def _cell(value: float) -> str:
-    return str(value) if isinstance(value, int) else f"{value:.4f}"
 
 
 def _stamp(now_ms: int) -> str:
@@ -242,9 +196,7 @@ def run_latency(options: argparse.Namespace) -> int:
         Progress("latency", total=options.num_records, unit="records") as progress,
     ):
         partitions = [_first_partition(producer, options.topic)]
-        consumer.assign(partitions)
-        consumer.seek_to_end(*partitions)
-        consumer.position(partitions[0])
+        go_to_end(consumer, partitions)
         for _ in range(options.num_records):
             value = os.urandom(options.record_size)
             sent_ms = clock.monotonic_ms()

@@ -19,7 +19,6 @@ from ottla.cli.output import FAILED, OK, Failure
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
-    from ottla.client.admin.configs import AlterConfig, ConfigResource
     from ottla.values import TopicPartition
 
 EXAMPLES: Final = """\
@@ -159,37 +158,28 @@ def _throttle(
     rate: int,
 ) -> None:
     from ottla.cli.moves import RATES, throttled
-    from ottla.client.admin.configs import AlterConfig, ConfigResource, ConfigResourceType
+    from ottla.cli.operations.configs import resource, setting
 
+    copied = {key: (set(current[key]), set(replicas) - set(current[key])) for key, replicas in moves.items()}
     brokers = {each for key, replicas in moves.items() for each in (*replicas, *current[key])}
-    changes: dict[ConfigResource, list[AlterConfig]] = {
-        ConfigResource(ConfigResourceType.TOPIC, topic): [AlterConfig(name, value) for name, value in settings.items()]
-        for topic, settings in throttled(current, moves).items()
-    }
-    for each in sorted(brokers):
-        resource = ConfigResource(ConfigResourceType.BROKER, str(each))
-        changes[resource] = [AlterConfig(name, str(rate)) for name in RATES]
+    changes = {resource("topic", topic): setting(values) for topic, values in throttled(copied).items()}
+    changes |= {resource("broker", str(each)): setting(dict.fromkeys(RATES, str(rate))) for each in sorted(brokers)}
     admin.incremental_alter_configs(changes)
 
 
 def run_unthrottle(options: argparse.Namespace) -> int:
     from ottla.cli.moves import FOLLOWERS, LEADERS, RATES
-    from ottla.client.admin.configs import AlterConfig, AlterOperation, ConfigResource, ConfigResourceType
+    from ottla.cli.operations.configs import alter, resetting, resource
 
     with admin_of(options) as admin:
-        resources = [
-            ConfigResource(ConfigResourceType.TOPIC, name) for name in admin.list_topics(include_internal=True)
-        ]
-        ids = [str(node.id) for node in admin.describe_cluster().nodes]
-        resources += [ConfigResource(ConfigResourceType.BROKER, each) for each in ids]
-        names = {ConfigResourceType.TOPIC: (LEADERS, FOLLOWERS), ConfigResourceType.BROKER: RATES}
+        names = {resource("topic", name): (LEADERS, FOLLOWERS) for name in admin.list_topics(include_internal=True)}
+        names |= {resource("broker", str(node.id)): RATES for node in admin.describe_cluster().nodes}
         changes = {}
-        for resource, entries in admin.describe_configs(resources).items():
-            found = [name for name in names[resource.type] if name in entries and _is_set(entries[name].source.name)]
+        for each, entries in admin.describe_configs(names).items():
+            found = [name for name in names[each] if name in entries and _is_set(entries[name].source.name)]
             if found:
-                changes[resource] = [AlterConfig(name, None, AlterOperation.DELETE) for name in found]
-        if changes:
-            admin.incremental_alter_configs(changes)
+                changes[each] = resetting(found)
+        alter(admin, changes)
     print(f"unthrottled {', '.join(map(str, sorted(changes)))}" if changes else "nothing is throttled")
     return OK
 

@@ -139,12 +139,12 @@ def run_list(options: argparse.Namespace) -> int:
 
 
 def run_describe(options: argparse.Namespace) -> int:
-    from ottla.client.admin.configs import ConfigResource, ConfigResourceType
+    from ottla.cli.operations.configs import resource
 
     out = output_of(options)
     with admin_of(options) as admin:
         described = admin.describe_topics(options.names)
-        resources = {name: ConfigResource(ConfigResourceType.TOPIC, name) for name in options.names}
+        resources = {name: resource("topic", name) for name in options.names}
         configs = _readable_configs(admin, resources.values())
         places = _places(admin, described)
         sizes = _sizes(admin, described)
@@ -173,48 +173,27 @@ def _readable_configs(
     admin: Admin, resources: Iterable[ConfigResource]
 ) -> Mapping[ConfigResource, Mapping[str, ConfigEntry]]:
     """The settings of topics; those that may be described and not read are left out."""
-    from ottla.client.admin.plans import PartlyFailed
+    from ottla.cli.operations.outcomes import permitted
     from ottla.errors import TopicAuthorizationFailed
 
-    try:
-        return admin.describe_configs(resources)
-    except TopicAuthorizationFailed:
-        return {}
-    except PartlyFailed as error:
-        if not all(isinstance(each, TopicAuthorizationFailed) for each in error.failed.values()):
-            raise
-        return error.succeeded
+    return permitted(lambda: admin.describe_configs(resources), TopicAuthorizationFailed)
 
 
 def _places(admin: Admin, described: dict[str, TopicDescription]) -> dict[TopicPartition, tuple[int, int]]:
     """Where partitions begin and end; those without a leader are left out."""
-    from ottla.client.admin.offsets import OffsetSpec
-    from ottla.values import TopicPartition
+    from ottla.cli.operations.offsets import begins_of, ends_of, led_partitions
 
-    led = [
-        TopicPartition(name, each.partition)
-        for name, topic in described.items()
-        for each in topic.partitions
-        if each.leader is not None
-    ]
-    if not led:
-        return {}
-    begin = admin.list_offsets(dict.fromkeys(led, OffsetSpec.EARLIEST))
-    end = admin.list_offsets(dict.fromkeys(led, OffsetSpec.LATEST))
-    return {each: (begin[each].offset, end[each].offset) for each in led}
+    led = led_partitions(described.values())
+    begins, ends = begins_of(admin, led), ends_of(admin, led)
+    return {each: (begins[each], ends[each]) for each in led}
 
 
 def _sizes(admin: Admin, described: dict[str, TopicDescription]) -> dict[TopicPartition, int]:
     """Bytes of each partition at its leader; nothing when the brokers do not tell, or not soon."""
+    from ottla.cli.operations.offsets import led_partitions
     from ottla.errors import OttlaError
-    from ottla.values import TopicPartition
 
-    led = {
-        TopicPartition(name, partition.partition): partition.leader
-        for name, topic in described.items()
-        for partition in topic.partitions
-        if partition.leader is not None
-    }
+    led = led_partitions(described.values())
     sizes: dict[TopicPartition, int] = {}
     try:
         directories = admin.describe_log_dirs(set(led.values()), partitions=list(led), timeout=SIZES_TIMEOUT_S)
@@ -285,13 +264,11 @@ def _print_topic(out: Any, topic: Any) -> None:
 
 def run_alter(options: argparse.Namespace) -> int:
     from ottla.cli.commands.config import changes_of
-    from ottla.client.admin.configs import ConfigResource, ConfigResourceType
+    from ottla.cli.operations.configs import resource
 
     changes = changes_of(options.config, options.delete)
     with admin_of(options) as admin:
-        admin.incremental_alter_configs(
-            {ConfigResource(ConfigResourceType.TOPIC, name): changes for name in options.names}
-        )
+        admin.incremental_alter_configs({resource("topic", name): changes for name in options.names})
     print(f"changed {', '.join(options.names)}")
     return OK
 
@@ -315,23 +292,22 @@ def run_trim(options: argparse.Namespace) -> int:
 
 
 def _before(admin: Admin, partitions: list[TopicPartition], where: str) -> dict[TopicPartition, int]:
-    from ottla.client.admin.offsets import OffsetSpec
+    from ottla.cli.operations.offsets import ends_of, offsets_at
 
     if where == "end":
         return dict.fromkeys(partitions, -1)
     if where.isdigit():
         # A partition that is not that long loses all it has; the others must not fail for it.
-        ends = admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-        last = max(each.offset for each in ends.values())
+        ends = ends_of(admin, partitions)
+        last = max(ends.values())
         ensure(
             int(where) <= last,
             f"no partition has an offset {where}: the longest ends at {last}. --before end deletes all records",
         )
-        return {partition: min(int(where), each.offset) for partition, each in ends.items()}
+        return {partition: min(int(where), end) for partition, end in ends.items()}
     try:
         moment_ms = milliseconds(where)
     except ValueError as error:
         raise Failure(f"--before {where}: {error}") from None
-    found = admin.list_offsets(dict.fromkeys(partitions, moment_ms))
-    # No record is as late as that time: all of them are before it.
-    return {partition: each.offset for partition, each in found.items()}
+    # No record is as late as that time (-1): all of them are before it.
+    return offsets_at(admin, dict.fromkeys(partitions, moment_ms))

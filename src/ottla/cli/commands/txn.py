@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from ottla.cli.connecting import Verbs, add_format, add_verb, admin_of, confirmed, ensure, output_of
+from ottla.cli.connecting import Verbs, add_format, add_verb, admin_of, confirmed, output_of
 from ottla.cli.moments import duration_ms
 from ottla.cli.output import OK, Failure
 from ottla.cli.show import shown_duration, shown_time
@@ -122,32 +122,26 @@ def _row(each: object) -> tuple[object, ...]:
 
 def run_find_hanging(options: argparse.Namespace) -> int:
     """Open in the partition, but no coordinator knows of an open transaction with that producer and partition."""
-    from ottla.values import TopicPartition
-
-    partition = TopicPartition(options.topic, options.partition)
-    with admin_of(options) as admin:
-        opened = [
-            each
-            for each in admin.describe_producers([partition])[partition]
-            if each.transaction_start_offset is not None
-        ]
-        listed = admin.list_transactions(producer_ids=[each.producer_id for each in opened]) if opened else []
-        names = [each.transactional_id for each in listed]
-        described = admin.describe_transactions(names).values() if names else ()
-    known = {each.producer_id for each in described if partition in each.partitions}
-    output_of(options).table(_PRODUCER_HEADINGS, [_row(each) for each in opened if each.producer_id not in known])
-    return OK
-
-
-def run_abort(options: argparse.Namespace) -> int:
+    from ottla.cli.operations.transactions import hanging
     from ottla.values import TopicPartition
 
     partition = TopicPartition(options.topic, options.partition)
     with admin_of(options) as admin:
         found = admin.describe_producers([partition])[partition]
-        held = [each for each in found if each.transaction_start_offset == options.start_offset]
-        ensure(held, f"no transaction is open in {partition} that began at offset {options.start_offset}")
-        (producer,) = held
+        left = hanging(admin, [(partition, each) for each in found if each.transaction_start_offset is not None])
+    output_of(options).table(_PRODUCER_HEADINGS, [_row(each) for _, each in left])
+    return OK
+
+
+def run_abort(options: argparse.Namespace) -> int:
+    from ottla.cli.operations.transactions import began_at
+    from ottla.values import TopicPartition
+
+    partition = TopicPartition(options.topic, options.partition)
+    with admin_of(options) as admin:
+        producer = began_at(admin, partition, options.start_offset)
+        if producer is None:
+            raise Failure(f"no transaction is open in {partition} that began at offset {options.start_offset}")
         question = f"Abort the transaction of producer {producer.producer_id} in {partition}?"
         if confirmed(question, yes=options.yes):
             admin.abort_transaction(

@@ -81,16 +81,16 @@ def _words(verdict: Verdict) -> str:
 
 
 def _verdicts(admin: Admin, options: argparse.Namespace) -> Iterator[Verdict]:
+    from ottla.cli.operations.configs import resource
     from ottla.cli.partitions import partitions_of
-    from ottla.client.admin.configs import ConfigResource, ConfigResourceType
 
     there = partitions_of(admin, options.partitions)
     names = sorted({partition.topic for partition in there})
     ids = {name: each.topic_id or bytes(16) for name, each in (admin.describe_topics(names) if names else {}).items()}
-    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+    resources = [resource("topic", name) for name in names]
     policies = {
-        resource.name: entries["cleanup.policy"].value or ""
-        for resource, entries in (admin.describe_configs(resources) if names else {}).items()
+        each.name: entries["cleanup.policy"].value or ""
+        for each, entries in (admin.describe_configs(resources) if names else {}).items()
     }
     for partition, state in there.items():
         compacted = "compact" in policies[partition.topic]
@@ -106,11 +106,10 @@ def _verdict(
     last: int | None,
 ) -> Verdict:
     from ottla.cli.comparing import compare
+    from ottla.cli.operations.offsets import begins_of, ends_of
     from ottla.client.admin.copies import Copy
-    from ottla.client.admin.offsets import OffsetSpec
 
-    begin = admin.list_offsets({partition: OffsetSpec.EARLIEST})[partition].offset
-    limit = admin.list_offsets({partition: OffsetSpec.LATEST})[partition].offset
+    begin, limit = begins_of(admin, [partition])[partition], ends_of(admin, [partition])[partition]
     offset = begin if last is None else max(begin, limit - last)
     records = 0
     differences: list[Difference] = []
@@ -152,11 +151,10 @@ def run_records(options: argparse.Namespace) -> int:
 
 
 def _ends(admin: Admin, topic: str) -> dict[TopicPartition, int]:
+    from ottla.cli.operations.offsets import ends_of
     from ottla.cli.partitions import partitions_of
-    from ottla.client.admin.offsets import OffsetSpec
 
-    wanted: dict[TopicPartition, Any] = dict.fromkeys(partitions_of(admin, [topic]), OffsetSpec.LATEST)
-    return {partition: each.offset for partition, each in admin.list_offsets(wanted).items()}
+    return ends_of(admin, partitions_of(admin, [topic]))
 
 
 def _write(options: argparse.Namespace, mark: str) -> int:

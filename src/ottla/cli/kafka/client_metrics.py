@@ -15,10 +15,11 @@ from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
-    from ottla.client.admin.configs import ConfigEntry, ConfigResource
+    from ottla.client.admin.configs import ConfigEntry
 
 SUMMARY: Final = "This tool helps to manipulate and describe client metrics configurations."
 ACTIONS: Final = ("alter", "delete", "describe", "list")
+KIND: Final = "client-metrics"
 OPTIONS: Final = (
     BOOTSTRAP,
     COMMAND_CONFIG,
@@ -66,43 +67,36 @@ def _check(options: Options) -> None:
         fail("A client metrics resource name must be specified with --delete.")
 
 
-def _resource(name: str) -> ConfigResource:
-    from ottla.client.admin.configs import ConfigResource, ConfigResourceType
-
-    return ConfigResource(ConfigResourceType.CLIENT_METRICS, name)
-
-
 def _entries(admin: Admin, name: str) -> Mapping[str, ConfigEntry]:
-    resource = _resource(name)
-    return admin.describe_configs([resource])[resource]
+    from ottla.cli.operations.configs import resource
+
+    wanted = resource(KIND, name)
+    return admin.describe_configs([wanted])[wanted]
 
 
 def _alter(admin: Admin, options: Options) -> None:
     from os import urandom
 
-    from ottla.client.admin.configs import AlterConfig, AlterOperation
+    from ottla.cli.operations.configs import resetting, resource, setting
     from ottla.values import random_uuid, uuid_to_text
 
     name = options.value("name") or uuid_to_text(random_uuid(urandom))
     changes = {
-        setting: ",".join(options.values(option))
-        for option, setting in (("interval", "interval.ms"), ("metrics", "metrics"), ("match", "match"))
+        name: ",".join(options.values(option))
+        for option, name in (("interval", "interval.ms"), ("metrics", "metrics"), ("match", "match"))
         if options.has(option)
     }
-    wanted = [
-        AlterConfig(setting, text) if text else AlterConfig(setting, None, AlterOperation.DELETE)
-        for setting, text in changes.items()
-    ]
-    admin.incremental_alter_configs({_resource(name): wanted})
+    wanted = setting({each: text for each, text in changes.items() if text})
+    wanted += resetting(each for each, text in changes.items() if not text)
+    admin.incremental_alter_configs({resource(KIND, name): wanted})
     print(f"Altered client metrics config for {name}.")
 
 
 def _delete(admin: Admin, options: Options) -> None:
-    from ottla.client.admin.configs import AlterConfig, AlterOperation
+    from ottla.cli.operations.configs import resetting, resource
 
     name = options.text("name")
-    wanted = [AlterConfig(each, None, AlterOperation.DELETE) for each in _entries(admin, name)]
-    admin.incremental_alter_configs({_resource(name): wanted})
+    admin.incremental_alter_configs({resource(KIND, name): resetting(_entries(admin, name))})
     print(f"Deleted client metrics config for {name}.")
 
 

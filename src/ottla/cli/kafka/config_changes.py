@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 QUOTAS: Final = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
 IP_QUOTAS: Final = ("connection_creation_rate",)
 MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-QUOTA_ENTITIES: Final = {"users": "user", "clients": "client-id", "ips": "ip"}
 DEFAULT_ITERATIONS: Final = 4096
 OUTSIDE_BRACKETS: Final = r"(?=[^\]]*(?:\[|$))"
 
@@ -60,16 +59,14 @@ def alter(admin: Admin, entities: Entities, added: Mapping[str, str], deleted: S
 
 def _alter_settings(admin: Admin, kind: str, name: str, added: Mapping[str, str], deleted: Sequence[str]) -> None:
     from ottla.cli.kafka.config_views import resource_of
-    from ottla.client.admin.configs import AlterConfig, AlterOperation
+    from ottla.cli.operations.configs import resetting, setting
 
     resource = resource_of(kind, name)
     if kind == "broker-loggers":
         loggers = admin.describe_configs([resource])[resource]
         if unknown := [each for each in (*deleted, *added) if each not in loggers]:
             raise ValueError(f"Invalid broker logger(s): {','.join(unknown)}")
-    changes = [AlterConfig(each, None, AlterOperation.DELETE) for each in deleted]
-    changes += [AlterConfig(each, text) for each, text in added.items()]
-    admin.incremental_alter_configs({resource: changes})
+    admin.incremental_alter_configs({resource: resetting(deleted) + setting(added)})
 
 
 # --- users, clients, addresses ---------------------------------------------------------------------------------------
@@ -103,7 +100,7 @@ def _alter_users(admin: Admin, entities: Entities, added: Mapping[str, str], del
 
 
 def _alter_quotas(admin: Admin, entities: Entities, added: Mapping[str, str], deleted: Sequence[str]) -> None:
-    from ottla.cli.kafka.config_views import quotas_of
+    from ottla.cli.kafka.config_views import ENTITY_TYPES, quotas_of
 
     before = next(iter(quotas_of(admin, entities).values()), {})
     if missing := [name for name in deleted if name not in before]:
@@ -114,7 +111,7 @@ def _alter_quotas(admin: Admin, entities: Entities, added: Mapping[str, str], de
             limits[name] = float(text)
         except ValueError:
             raise ValueError(f"Cannot parse quota configuration value for {name}: {text}") from None
-    entity = {QUOTA_ENTITIES[kind]: name or None for kind, name in zip(entities.types, entities.names, strict=True)}
+    entity = {ENTITY_TYPES[kind]: name or None for kind, name in zip(entities.types, entities.names, strict=True)}
     admin.alter_client_quotas([(entity, limits)])
 
 

@@ -14,6 +14,7 @@ from ottla.cli.kafka.ends import fail
 from ottla.cli.kafka.java_dates import java_date
 from ottla.cli.kafka.java_errors import described
 from ottla.cli.kafka.parser import BOOTSTRAP, Options, flag, number, parse, value
+from ottla.cli.operations.load import COLUMNS, MEGABYTE, consumed, consumed_cells
 from ottla.cli.output import OK
 from ottla.clock import SystemClock
 from ottla.errors import OttlaError
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
     from ottla.values import TopicPartition
 
 SUMMARY: Final = "This tool is used to verify the consumer performance."
-COLUMNS: Final = (
-    "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, fetch.MB.sec, "
-    "fetch.nMsg.sec"
-)
-MEGABYTE: Final = 1024 * 1024
 POLL_S: Final = 0.1
 OPTIONS: Final = (
     BOOTSTRAP,
@@ -192,12 +188,6 @@ class _Reading:
         self._last = (now_ms, self._count, self._bytes)
 
     def _print_result(self, started_ms: int, ended_ms: int) -> None:
-        elapsed_ms = max(ended_ms - started_ms, 1)
-        fetch_ms = max(elapsed_ms - self._joining.total_ms, 1)
-        megabytes = self._bytes / MEGABYTE
-        print(
-            f"{java_date(self._dates, started_ms)}, {java_date(self._dates, ended_ms)}, {megabytes:.4f}, "
-            f"{megabytes * 1000 / elapsed_ms:.4f}, {self._count}, {self._count * 1000 / elapsed_ms:.4f}, "
-            f"{self._joining.total_ms}, {fetch_ms}, {megabytes * 1000 / fetch_ms:.4f}, "
-            f"{self._count * 1000 / fetch_ms:.4f}"
-        )
+        figures = consumed(self._count, self._bytes, max(ended_ms - started_ms, 1), self._joining.total_ms)
+        times = f"{java_date(self._dates, started_ms)}, {java_date(self._dates, ended_ms)}"
+        print(f"{times}, {consumed_cells(figures)}")

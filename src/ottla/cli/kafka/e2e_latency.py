@@ -11,6 +11,7 @@ from ottla.cli.kafka.ends import fail
 from ottla.cli.kafka.java_errors import described, message_of
 from ottla.cli.kafka.java_numbers import java_double
 from ottla.cli.kafka.parser import BOOTSTRAP, OPTIONAL, Option, Options, number, parse, value
+from ottla.cli.operations.load import go_to_end
 from ottla.cli.output import OK
 from ottla.clock import SystemClock
 from ottla.errors import OttlaError
@@ -84,6 +85,7 @@ def _check(options: Options) -> None:
 def _measure(options: Options) -> None:
     from ottla.client.consumer.consumer import Consumer
     from ottla.client.producer.producer import Producer
+    from ottla.values import TopicPartition
 
     settings = settings_of(options)
     acks = options.text("producer-acks")
@@ -95,9 +97,10 @@ def _measure(options: Options) -> None:
         "fetch.max.wait.ms": 0,
     }
     with Consumer(reading) as consumer, Producer(writing) as producer:
-        if options.text("topic") not in consumer.topics():
-            _create(settings, options.text("topic"))
-        _go_to_end(consumer, options.text("topic"))
+        topic = options.text("topic")
+        if topic not in consumer.topics():
+            _create(settings, topic)
+        go_to_end(consumer, [TopicPartition(topic, each.partition) for each in consumer.partitions_for(topic)])
         _Rounds(options, producer, consumer).run()
 
 
@@ -112,16 +115,6 @@ def _create(settings: dict[str, object], topic: str) -> None:
         except OttlaError as error:
             print(f"Creation of topic {topic} failed")
             fail(message_of(error, topic))
-
-
-def _go_to_end(consumer: Consumer, topic: str) -> None:
-    from ottla.values import TopicPartition
-
-    partitions = [TopicPartition(topic, each.partition) for each in consumer.partitions_for(topic)]
-    consumer.assign(partitions)
-    consumer.seek_to_end(*partitions)
-    for each in partitions:
-        consumer.position(each)
 
 
 class _Rounds:

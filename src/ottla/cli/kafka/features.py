@@ -28,7 +28,7 @@ from ottla.errors import OttlaError
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
-    from ottla.client.admin.cluster import FeatureUpdate, UpgradeType
+    from ottla.client.admin.cluster import UpgradeType
 
 
 KRAFT: Final = "kraft.version"
@@ -136,6 +136,7 @@ def name_and_level(text: str) -> tuple[str, int]:
 
 
 def _update(admin: Admin, options: argparse.Namespace) -> None:
+    from ottla.cli.operations.outcomes import outcomes
     from ottla.client.admin.cluster import FeatureUpdate
 
     kind = _direction(options)
@@ -145,7 +146,7 @@ def _update(admin: Admin, options: argparse.Namespace) -> None:
     if not levels:
         raise ValueError(f"You must specify at least one feature to {options.command}")
     updates = {name: FeatureUpdate(level, kind) for name, level in levels.items()}
-    errors = _carry_out(admin, updates, options.dry_run)
+    _, errors = outcomes(updates, lambda: admin.update_features(updates, validate_only=options.dry_run))
     for name in sorted(levels):
         _print_outcome(options, name, levels[name], errors.get(name))
     if errors:
@@ -189,18 +190,6 @@ def _once(named: Sequence[tuple[str, int]]) -> dict[str, int]:
             raise ValueError(f"Feature {name} was specified more than once.")
         found[name] = level
     return found
-
-
-def _carry_out(admin: Admin, updates: Mapping[str, FeatureUpdate], dry_run: bool) -> dict[str, OttlaError]:
-    from ottla.client.admin.plans import PartlyFailed
-
-    try:
-        admin.update_features(updates, validate_only=dry_run)
-    except PartlyFailed as error:
-        return dict(error.failed)
-    except OttlaError as error:
-        return dict.fromkeys(updates, error)
-    return {}
 
 
 def _print_outcome(options: argparse.Namespace, name: str, level: int, error: OttlaError | None) -> None:

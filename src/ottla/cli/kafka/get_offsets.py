@@ -11,6 +11,7 @@ from ottla.cli.kafka.ends import fail, warn
 from ottla.cli.kafka.java_errors import described, first_failure, message_of
 from ottla.cli.kafka.parser import BOOTSTRAP, COMMAND_CONFIG, Options, flag, parse, value
 from ottla.cli.kafka.topics import include_pattern
+from ottla.cli.operations.outcomes import outcomes
 from ottla.cli.output import OK
 from ottla.errors import OttlaError
 
@@ -87,14 +88,7 @@ def _offsets(
     admin: Admin, partitions: Sequence[TopicPartition], place: Place
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     """What is found; what is not is told and left out."""
-    from ottla.client.admin.plans import PartlyFailed
-
-    try:
-        return admin.list_offsets(dict.fromkeys(partitions, place))
-    except PartlyFailed as error:
-        found, failed = dict(error.succeeded), dict(error.failed)
-    except OttlaError as error:
-        found, failed = {}, dict.fromkeys(partitions, error)
+    found, failed = outcomes(partitions, lambda: admin.list_offsets(dict.fromkeys(partitions, place)))
     for each, cause in failed.items():
         warn(f"Skip getting offsets for topic-partition {each} due to error: {described(cause, each.topic)}")
     return found

@@ -16,12 +16,12 @@ from ottla.cli.kafka.group_tables import print_error
 from ottla.cli.kafka.java_maps import partition_order
 from ottla.cli.kafka.parser import Options
 from ottla.cli.moments import duration_ms
+from ottla.cli.operations.offsets import begins_of, brought_inside, ends_of, offsets_at
 from ottla.errors import GroupIdNotFound, LeaderNotAvailable, OttlaError, UnknownTopicOrPartition
 from ottla.values import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
-    from ottla.client.admin.offsets import Place
 
 INACTIVE: Final = ("Empty", "Dead")
 Committed = Mapping[TopicPartition, Any]
@@ -121,14 +121,12 @@ def targets(
     committed: Callable[[], Committed],
 ) -> dict[TopicPartition, int]:
     """The offsets that the options ask for; what is committed is only asked for where it counts."""
-    from ottla.client.admin.offsets import OffsetSpec
-
     if options.has("to-offset"):
         return _in_range(admin, dict.fromkeys(partitions, options.number("to-offset") or 0))
     if options.has("to-earliest"):
-        return places(admin, dict.fromkeys(partitions, OffsetSpec.EARLIEST))
+        return begins_of(admin, partitions)
     if options.has("to-latest"):
-        return places(admin, dict.fromkeys(partitions, OffsetSpec.LATEST))
+        return ends_of(admin, partitions)
     if options.has("shift-by"):
         return _in_range(admin, _shifted(committed(), partitions, options.number("shift-by") or 0))
     if options.has("to-datetime"):
@@ -142,19 +140,10 @@ def targets(
     return options.wrong(f"Option '[reset-offsets]' requires one of the following scenarios: [{listed(SCENARIOS)}]")
 
 
-def places(admin: Admin, wanted: Mapping[TopicPartition, Place]) -> dict[TopicPartition, int]:
-    """The offsets of named places."""
-    return {each: place.offset for each, place in admin.list_offsets(wanted).items()} if wanted else {}
-
-
 def _in_range(admin: Admin, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    from ottla.client.admin.offsets import OffsetSpec
-
-    begins = places(admin, dict.fromkeys(wanted, OffsetSpec.EARLIEST))
-    ends = places(admin, dict.fromkeys(wanted, OffsetSpec.LATEST))
-    found = {}
+    found = brought_inside(wanted, begins_of(admin, wanted), ends_of(admin, wanted))
     for each in partition_order(wanted):
-        offset = found[each] = min(max(wanted[each], begins[each]), ends[each])
+        offset = found[each]
         if offset != wanted[each]:
             border = "higher than latest" if offset < wanted[each] else "lower than earliest"
             warn(
@@ -176,15 +165,13 @@ def _shifted(committed: Committed, partitions: Sequence[TopicPartition], shift: 
 
 def at_time(admin: Admin, partitions: Sequence[TopicPartition], moment_ms: int) -> dict[TopicPartition, int]:
     """The offsets of the first records at or after that time, or the ends."""
-    from ottla.client.admin.offsets import OffsetSpec
-
-    found = places(admin, dict.fromkeys(partitions, moment_ms))
+    found = offsets_at(admin, dict.fromkeys(partitions, moment_ms))
     late = [each for each in partition_order(found) if found[each] < 0]
     for each in late:
         print(
             f"\nWarn: Partition {each.partition} from topic {each.topic} is empty. Falling back to latest known offset."
         )
-    return found | places(admin, dict.fromkeys(late, OffsetSpec.LATEST))
+    return found | ends_of(admin, late)
 
 
 def java_moment_ms(text: str) -> int:
@@ -248,7 +235,5 @@ class UnreadablePlan(OttlaError):
 
 
 def _current(admin: Admin, committed: Committed, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    from ottla.client.admin.offsets import OffsetSpec
-
     found = {each: place.offset for each in partitions if (place := committed.get(each)) is not None}
-    return found | places(admin, dict.fromkeys([each for each in partitions if each not in found], OffsetSpec.LATEST))
+    return found | ends_of(admin, [each for each in partitions if each not in found])

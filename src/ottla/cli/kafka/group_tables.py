@@ -102,21 +102,12 @@ def _offset_rows(admin: Admin, group: GroupDescription) -> list[OffsetRow]:
 
 def _ends(admin: Admin, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
     """Where partitions end; those without a leader are left out."""
-    from ottla.client.admin.offsets import OffsetSpec
-    from ottla.values import TopicPartition
+    from ottla.cli.operations.offsets import ends_of, led_partitions
 
     if not partitions:
         return {}
-    topics = admin.describe_topics({each.topic for each in partitions})
-    led = {
-        TopicPartition(name, each.partition)
-        for name, topic in topics.items()
-        for each in topic.partitions
-        if each.leader is not None
-    }
-    wanted = [each for each in partitions if each in led]
-    found = admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.LATEST)) if wanted else {}
-    return {each: place.offset for each, place in found.items()}
+    led = led_partitions(admin.describe_topics({each.topic for each in partitions}).values())
+    return ends_of(admin, [each for each in partitions if each in led])
 
 
 def _row(

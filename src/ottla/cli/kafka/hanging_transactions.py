@@ -1,7 +1,7 @@
 """Which transactions hang: open in a partition for longer than any may last, and unknown to their coordinators.
 
 1. Partitions are asked in portions, so that a broker with many is not asked about all at once.
-2. A transaction whose partition its coordinator still has to end does not hang, however old it is.
+2. Which of the old ones their coordinators do not know is found as for `ottla txn` (operations/transactions.py).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.cli.kafka.java_maps import hash_order
 from ottla.cli.kafka.tables import print_table
+from ottla.cli.operations.transactions import hanging
 from ottla.clock import SystemClock
-from ottla.errors import TransactionalIdNotFound
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
-    from ottla.client.admin.transactions import ProducerState, TransactionDescription
+    from ottla.client.admin.transactions import ProducerState
     from ottla.values import TopicPartition
 
 PORTION: Final = 500
@@ -36,11 +36,13 @@ T = TypeVar("T")
 
 
 def find_hanging(admin: Admin, options: argparse.Namespace) -> None:
+    from ottla.cli.kafka.transactions import failing_with
+
     now_ms = SystemClock().now_ms()
     candidates = []
     for portion in _portions(_partitions(admin, options)):
         candidates += list(_old(admin, options, portion, now_ms))
-    hanging = _unknown_to_coordinators(admin, candidates) if candidates else []
+    found = hanging(admin, candidates, lambda what: failing_with(f"Failed to {what}"))
     rows = [
         (
             partition.topic,
@@ -52,7 +54,7 @@ def find_hanging(admin: Admin, options: argparse.Namespace) -> None:
             each.last_timestamp_ms,
             (now_ms - each.last_timestamp_ms) // MINUTE_MS,
         )
-        for partition, each in hanging
+        for partition, each in found
     ]
     print_table(HEADINGS, rows)
 
@@ -96,28 +98,3 @@ def _old(
         for each in producers:
             if each.transaction_start_offset is not None and now_ms - each.last_timestamp_ms > limit_ms:
                 yield partition, each
-
-
-def _unknown_to_coordinators(
-    admin: Admin, candidates: Sequence[tuple[TopicPartition, ProducerState]]
-) -> list[tuple[TopicPartition, ProducerState]]:
-    from ottla.cli.kafka.transactions import failing_with
-
-    producers = sorted({each.producer_id for _, each in candidates})
-    with failing_with(f"Failed to list transactions for {len(producers)} producers"):
-        listed = admin.list_transactions(producer_ids=producers)
-    names = {each.producer_id: each.transactional_id for each in listed}
-    with failing_with(f"Failed to describe {len(names)} transactions"):
-        known = {producer: _described(admin, name) for producer, name in names.items()}
-    return [
-        (partition, each)
-        for partition, each in candidates
-        if (transaction := known.get(each.producer_id)) is None or partition not in transaction.partitions
-    ]
-
-
-def _described(admin: Admin, name: str) -> TransactionDescription | None:
-    try:
-        return admin.describe_transactions([name])[name]
-    except TransactionalIdNotFound:
-        return None

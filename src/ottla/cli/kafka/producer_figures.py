@@ -7,24 +7,10 @@
 from __future__ import annotations
 
 import threading
-from typing import Final
 
 from ottla.cli.latencies import Latencies
+from ottla.cli.operations.load import MEGABYTE, result_line
 from ottla.clock import Clock
-
-MEGABYTE: Final = 1024 * 1024
-PERCENTILES: Final = ((0.5, "50th"), (0.95, "95th"), (0.99, "99th"), (0.999, "99.9th"))
-
-
-def result_line(latencies: Latencies, elapsed_ms: float, size_bytes: int, kind: str = "") -> str:
-    """The line at the end; people parse it."""
-    per_second = 1000 / max(elapsed_ms, 1)
-    places = ", ".join(f"{latencies.percentile(share):.0f} ms {name}" for share, name in PERCENTILES)
-    return (
-        f"{latencies.count}{kind} records sent, {latencies.count * per_second:f} records/sec "
-        f"({size_bytes * per_second / MEGABYTE:.2f} MB/sec), {latencies.mean_ms:.2f} ms avg latency, "
-        f"{latencies.max_ms:.2f} ms max latency, {places}."
-    )
 
 
 class Figures:

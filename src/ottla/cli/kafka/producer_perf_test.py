@@ -19,6 +19,7 @@ from ottla.cli.kafka.cluster import file_settings
 from ottla.cli.kafka.ends import fail, warn
 from ottla.cli.kafka.java_errors import described
 from ottla.cli.kafka.producer_figures import Figures
+from ottla.cli.operations.load import keep_pace, portion_size, send_portion
 from ottla.cli.output import OK
 from ottla.clock import SystemClock
 from ottla.errors import OttlaError
@@ -238,7 +239,7 @@ class _Test:
     def _send_all(self) -> None:
         sent, total, warmup = 0, self._options.num_records, max(self._options.warmup_records, 0)
         rate = self._options.throughput
-        size = PORTION if rate <= 0 else max(min(int(rate / 100), PORTION), 1)
+        size = portion_size(rate, PORTION)
         started_ms = self._clock.monotonic_ms()
         while sent < total:
             until = warmup if sent < warmup else total
@@ -250,17 +251,13 @@ class _Test:
             self._send(values)
             sent += len(values)
             self._commit()
-            self._keep_pace(started_ms, sent, rate)
+            keep_pace(self._clock, started_ms, sent, rate)
 
     def _send(self, values: list[bytes]) -> None:
-        sent_ms = self._clock.monotonic_ms()
-        size = sum(map(len, values))
-        if len(values) > 1:
-            self._producer.send_many(self._options.topic, values[:-1])
-        last = self._producer.send(self._options.topic, values[-1])
-        last.add_done_callback(partial(self._ended, len(values), size, sent_ms, self._steady))
+        ended = partial(self._ended, sum(map(len, values)), self._steady)
+        send_portion(self._producer, self._options.topic, values, ended, self._clock)
 
-    def _ended(self, count: int, size: int, sent_ms: float, steady: Figures | None, future: Any) -> None:
+    def _ended(self, size: int, steady: Figures | None, count: int, sent_ms: float, future: Any) -> None:
         if (error := future.exception()) is not None:
             warn(described(error, self._options.topic))
             return
@@ -279,11 +276,3 @@ class _Test:
         if begun_ms is not None and length_ms is not None and self._clock.monotonic_ms() - begun_ms >= length_ms:
             self._producer.commit_transaction()
             self._begun_ms = None
-
-    def _keep_pace(self, started_ms: float, sent: int, rate: float) -> None:
-        if rate > 0:
-            import time
-
-            ahead_ms = sent / rate * 1000 - (self._clock.monotonic_ms() - started_ms)
-            if ahead_ms > 0:
-                time.sleep(ahead_ms / 1000)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.cli.kafka.java_maps import hash_order
 from ottla.cli.kafka.reassign_plans import Plan
+from ottla.cli.moves import FOLLOWERS, LEADERS, RATES
 from ottla.errors import UnknownTopicOrPartition
 from ottla.values import TopicPartition
 
@@ -15,11 +16,7 @@ if TYPE_CHECKING:
     from ottla.client.admin.cluster import Replica, ReplicaLogDirs
     from ottla.client.admin.replicas import PartitionReassignment
 
-LEADER_RATE: Final = "leader.replication.throttled.rate"
-FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
 DIRECTORY_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
-LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
-FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 
 
 def print_reassignments(admin: Admin) -> None:
@@ -114,16 +111,13 @@ def clear_throttles(admin: Admin, plan: Plan) -> None:
     brokers = {node.id for node in admin.describe_cluster().nodes}
     brokers |= {broker for _, replicas in plan.replicas for broker in replicas}
     print(f"Clearing broker-level throttles on broker{'s' * (len(brokers) != 1)} {_joined(sorted(brokers))}")
-    _clear(admin, "BROKER", map(str, sorted(brokers)), (LEADER_RATE, FOLLOWER_RATE, DIRECTORY_RATE))
+    _clear(admin, "BROKER", map(str, sorted(brokers)), (*RATES, DIRECTORY_RATE))
     topics = hash_order(plan.topics())
     print(f"Clearing topic-level throttles on topic{'s' * (len(topics) != 1)} {','.join(topics)}")
-    _clear(admin, "TOPIC", topics, (LEADER_REPLICAS, FOLLOWER_REPLICAS))
+    _clear(admin, "TOPIC", topics, (LEADERS, FOLLOWERS))
 
 
 def _clear(admin: Admin, kind: str, names: Iterable[str], settings: Sequence[str]) -> None:
-    from ottla.client.admin.configs import AlterConfig, AlterOperation, ConfigResource, ConfigResourceType
+    from ottla.cli.operations.configs import alter, resetting, resource
 
-    changes = [AlterConfig(each, None, AlterOperation.DELETE) for each in settings]
-    wanted = {ConfigResource(ConfigResourceType[kind], name): changes for name in names}
-    if wanted:
-        admin.incremental_alter_configs(wanted)
+    alter(admin, {resource(kind, name): resetting(settings) for name in names})

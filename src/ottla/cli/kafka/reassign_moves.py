@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Final
 from ottla.cli.kafka.java_errors import message_of
 from ottla.cli.kafka.reassign_checks import (
     DIRECTORY_RATE,
-    FOLLOWER_RATE,
-    FOLLOWER_REPLICAS,
-    LEADER_RATE,
-    LEADER_REPLICAS,
     clear_throttles,
     directory_states,
 )
 from ottla.cli.kafka.reassign_plans import Plan, Refused, as_json, check_plan, current_replicas, replica_directories
+from ottla.cli.moves import RATES, throttled
 from ottla.clock import SystemClock
 from ottla.errors import OttlaError, ReplicaNotAvailable, UnknownTopicOrPartition
 from ottla.light_tuples import NamedTuple
@@ -112,10 +109,10 @@ def _throttle(
     )
     if limits.between_brokers is not None:
         moves = move_map(plan, going_on, current)
-        _throttle_topics(admin, moves)
+        _set(admin, "TOPIC", throttled(moves))
         brokers = sorted({broker for sources, targets in moves.values() for broker in sources | targets})
         rate = str(limits.between_brokers)
-        _set(admin, "BROKER", {str(each): {LEADER_RATE: rate, FOLLOWER_RATE: rate} for each in brokers})
+        _set(admin, "BROKER", {str(each): dict.fromkeys(RATES, rate) for each in brokers})
         print(f"The inter-broker throttle limit was set to {rate} B/s")
     if limits.between_directories is not None:
         rate = str(limits.between_directories)
@@ -141,31 +138,10 @@ def move_map(
     return found
 
 
-def _throttle_topics(admin: Admin, moves: Moves) -> None:
-    leaders: dict[str, set[str]] = {}
-    followers: dict[str, set[str]] = {}
-    for partition, (sources, targets) in moves.items():
-        leaders.setdefault(partition.topic, set()).update(f"{partition.partition}:{each}" for each in sources)
-        followers.setdefault(partition.topic, set()).update(f"{partition.partition}:{each}" for each in targets)
-    settings = {
-        topic: {
-            LEADER_REPLICAS: ",".join(sorted(leaders[topic])),
-            FOLLOWER_REPLICAS: ",".join(sorted(followers[topic])),
-        }
-        for topic in leaders
-    }
-    _set(admin, "TOPIC", settings)
-
-
 def _set(admin: Admin, kind: str, settings: Mapping[str, Mapping[str, str]]) -> None:
-    from ottla.client.admin.configs import AlterConfig, ConfigResource, ConfigResourceType
+    from ottla.cli.operations.configs import alter, resource, setting
 
-    changes = {
-        ConfigResource(ConfigResourceType[kind], name): [AlterConfig(each, text) for each, text in values.items()]
-        for name, values in settings.items()
-    }
-    if changes:
-        admin.incremental_alter_configs(changes)
+    alter(admin, {resource(kind, name): setting(values) for name, values in settings.items()})
 
 
 # --- directories -----------------------------------------------------------------------------------------------------

@@ -111,11 +111,11 @@ class _Verification:
         return replicas, {name: topic.topic_id or bytes(16) for name, topic in topics.items()}
 
     def _begin(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        from ottla.cli.operations.offsets import offsets_at
         from ottla.client.admin.offsets import OffsetSpec
 
         named = {LATEST: OffsetSpec.LATEST, EARLIEST: OffsetSpec.EARLIEST}
-        found = self._admin.list_offsets(dict.fromkeys(partitions, named.get(self._time, self._time)))
-        return {partition: each.offset for partition, each in found.items()}
+        return offsets_at(self._admin, dict.fromkeys(partitions, named.get(self._time, self._time)))
 
     def _read(
         self, replicas: Mapping[TopicPartition, list[int]], offsets: Mapping[TopicPartition, int], ids: dict[str, bytes]

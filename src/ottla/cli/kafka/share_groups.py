@@ -209,14 +209,12 @@ def _reset(admin: Admin, options: Options) -> None:
 
 
 def _alter(admin: Admin, group: str, offsets: dict[TopicPartition, int], timeout: float) -> None:
-    from ottla.client.admin.plans import PartlyFailed
+    from ottla.cli.operations.outcomes import outcomes
 
-    try:
-        admin.alter_share_group_offsets(group, offsets, timeout=timeout)
-    except OttlaError as error:
-        failed = error.failed if isinstance(error, PartlyFailed) else offsets
+    _, failed = outcomes(offsets, lambda: admin.alter_share_group_offsets(group, offsets, timeout=timeout))
+    if failed:
         listed = ", ".join(f"{each.topic}-{each.partition}" for each in partition_order(failed))
-        raise NotAltered(f"Failed altering group offsets for the following partitions: [{listed}]") from error
+        raise NotAltered(f"Failed altering group offsets for the following partitions: [{listed}]")
 
 
 class NotAltered(OttlaError):
@@ -224,8 +222,8 @@ class NotAltered(OttlaError):
 
 
 def _targets(admin: Admin, options: Options, group: str) -> dict[TopicPartition, int]:
-    from ottla.cli.kafka.group_resets import at_time, check_partitions, existing_partitions, java_moment_ms, places
-    from ottla.client.admin.offsets import OffsetSpec
+    from ottla.cli.kafka.group_resets import at_time, check_partitions, existing_partitions, java_moment_ms
+    from ottla.cli.operations.offsets import begins_of, ends_of
 
     if options.has("topic"):
         partitions = existing_partitions(admin, options.values("topic"))
@@ -233,9 +231,9 @@ def _targets(admin: Admin, options: Options, group: str) -> dict[TopicPartition,
         partitions = list(admin.list_share_group_offsets(group))
     check_partitions(admin, partitions)
     if options.has("to-earliest"):
-        return places(admin, dict.fromkeys(partitions, OffsetSpec.EARLIEST))
+        return begins_of(admin, partitions)
     if options.has("to-latest"):
-        return places(admin, dict.fromkeys(partitions, OffsetSpec.LATEST))
+        return ends_of(admin, partitions)
     return at_time(admin, partitions, java_moment_ms(options.text("to-datetime")))
 
 

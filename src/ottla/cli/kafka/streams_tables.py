@@ -84,18 +84,17 @@ def print_offsets(
     admin: Admin, group: StreamsGroupDescription, committed: Mapping[TopicPartition, Any], verbose: bool
 ) -> None:
     """The partitions of active tasks; the lag of one without a commit is all that it has."""
-    from ottla.client.admin.offsets import OffsetSpec
+    from ottla.cli.operations.offsets import begins_of, ends_of
 
     partitions = partition_order(_read_partitions(group))
-    begins = admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST)) if partitions else {}
-    ends = admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST)) if partitions else {}
+    begins, ends = begins_of(admin, partitions), ends_of(admin, partitions)
     _print_state(group)
     rows = [["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LEADER-EPOCH", "LOG-END-OFFSET", "OFFSET-LAG"]]
     for each in partitions:
-        place, end = committed.get(each), ends[each].offset
+        place, end = committed.get(each), ends[each]
         epoch = None if place is None else place.leader_epoch
         numbers = [None if place is None else place.offset, epoch, end]
-        lag = end - (begins[each].offset if place is None else place.offset)
+        lag = end - (begins[each] if place is None else place.offset)
         shown = [MISSING if number is None else str(number) for number in numbers]
         rows.append([group.group_id, each.topic, str(each.partition), *shown, str(lag)])
     widths = [*(max([NARROW, *(len(row[place]) for row in rows)]) for place in (0, 1)), 10, *[NARROW] * 4]

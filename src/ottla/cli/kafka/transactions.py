@@ -161,6 +161,7 @@ def _describe_producers(admin: Admin, options: argparse.Namespace) -> None:
 
 
 def _abort(admin: Admin, options: argparse.Namespace) -> None:
+    from ottla.cli.operations.transactions import began_at
     from ottla.values import TopicPartition
 
     partition = TopicPartition(options.topic, options.partition)
@@ -176,12 +177,11 @@ def _abort(admin: Admin, options: argparse.Namespace) -> None:
         producer = (options.producer_id, options.producer_epoch, max(options.coordinator_epoch, 0))
     else:
         with failing_with(f"Failed to validate producer state for partition {partition}", options.topic):
-            found = admin.describe_producers([partition])[partition]
-        held = [each for each in found if each.transaction_start_offset == options.start_offset]
-        if not held:
+            held = began_at(admin, partition, options.start_offset)
+        if held is None:
             where = f"offset {options.start_offset} on partition {partition}"
             fail(f"Could not find any open transactions starting at {where}")
-        producer = (held[0].producer_id, held[0].producer_epoch, held[0].coordinator_epoch or 0)
+        producer = (held.producer_id, held.producer_epoch, held.coordinator_epoch or 0)
     number, epoch, coordinator = producer
     about = (
         f"AbortTransactionSpec(topicPartition={partition}, producerId={number}, producerEpoch={epoch}, "
