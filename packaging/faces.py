@@ -62,6 +62,17 @@ PAIRS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
             "so many tasks": "so many threads",
         },
     ),
+    "share/async_workers.py": (
+        "share/workers.py",
+        {
+            "AsyncWorkers": "Workers",
+            "AsyncShareCalls": "ShareCalls",
+            "share.async_calls": "share.sync_calls",
+            "TaskHands": "ThreadHands",
+            "share.task_hands": "share.thread_hands",
+            r"Awaitable\[object\]": "object",
+        },
+    ),
 }
 """Source, what is made of it, and the words that only they need."""
 

@@ -7,6 +7,6 @@ membership.py   the member of the group: one heartbeat does everything, plain
 records.py      ShareRecord, and how records come out of the bytes of a fetch
 core.py         drives them on a loop; share_consumer.py and async_share_consumer.py are its two faces
 async_calls.py  what both faces do, of which sync_calls.py is made
-workers.py      handlers in threads or tasks (async_workers.py), for as long as they take
+async_workers   handlers for as long as they take, of which workers.py is made: tasks (task_hands.py), threads
 dead_letters.py records that nobody could handle go to another topic
 """
