@@ -37,6 +37,27 @@ def starts_of(admin: Admin, group: str) -> dict[TopicPartition, Any]:
     return {name: each for name, each in admin.list_share_group_offsets(group).items() if each is not None}
 
 
+# --- members ---
+
+
+def member_as_json(member: Any) -> dict[str, object]:
+    """A member of a share group, or of a group of consumers, which may have the id of an instance too."""
+    instance = {"group_instance_id": member.group_instance_id} if hasattr(member, "group_instance_id") else {}
+    return {
+        "member_id": member.member_id,
+        **instance,
+        "host": member.host,
+        "client_id": member.client_id,
+        "assignment": [list(partition) for partition in sorted(member.assignment)],
+    }
+
+
+def member_row(member: Any) -> tuple[object, ...]:
+    """Host, client, and what it reads."""
+    partitions = ", ".join(map(str, sorted(member.assignment))) or None
+    return member.host, member.client_id, len(member.assignment), partitions
+
+
 # --- share groups ---
 
 
@@ -46,15 +67,7 @@ def share_as_json(group: Any, starts: Mapping[TopicPartition, Any]) -> dict[str,
         "state": group.state,
         "type": SHARE,
         "assignor": group.assignor,
-        "members": [
-            {
-                "member_id": each.member_id,
-                "host": each.host,
-                "client_id": each.client_id,
-                "assignment": [list(partition) for partition in sorted(each.assignment)],
-            }
-            for each in group.members
-        ],
+        "members": [member_as_json(each) for each in group.members],
         "lag": sum(each.lag or 0 for each in starts.values()),
         "offsets": [
             {"topic": name.topic, "partition": name.partition, "start": each.offset, "lag": each.lag}
@@ -73,13 +86,7 @@ def print_share_offsets(out: Any, group: Any, starts: Mapping[TopicPartition, An
 
 def print_share_members(out: Any, group: Any) -> None:
     out.line(f"{group.group_id}: {group.state}, share group, assignor {group.assignor or '-'}")
-    rows = [
-        (
-            each.member_id, each.host, each.client_id, len(each.assignment),
-            ", ".join(map(str, sorted(each.assignment))) or None,
-        )
-        for each in group.members
-    ]  # fmt: skip
+    rows = [(each.member_id, *member_row(each)) for each in group.members]
     out.table(("MEMBER", "HOST", "CLIENT", "PARTITIONS", "ASSIGNMENT"), rows)
 
 

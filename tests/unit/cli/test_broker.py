@@ -101,7 +101,7 @@ def test_values_may_hold_equals_signs():
 
 
 def test_a_set_without_a_value_says_how_to_write_it():
-    with pytest.raises(Failure, match="write --set name=value"):
+    with pytest.raises(Failure, match=r"--set num\.partitions: write it as NAME=VALUE"):
         settings_of("--set", "num.partitions")
 
 

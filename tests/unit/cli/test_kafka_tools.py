@@ -209,3 +209,10 @@ def test_only_brokers_are_stopped_and_none_is_said(monkeypatch, capsys):
     assert killed == [(10, signal.SIGINT)]
     assert server_stop.stop(server_stop.ZOOKEEPER, "No zookeeper server to stop", processes, {}) == 1
     assert capsys.readouterr().out == "No zookeeper server to stop\n"
+
+
+def test_a_file_of_moves_that_is_a_list_names_no_partitions():
+    from ottla.cli.kafka.reassign_plans import check_plan, parse_plan
+
+    with pytest.raises(ValueError, match="Partition reassignment list cannot be empty"):
+        check_plan(parse_plan([]))

@@ -551,9 +551,13 @@ def read_settings(options: argparse.Namespace, environment: Mapping[str, str]) -
         raise Failure("--secure and --insecure contradict each other. Leave out the one or the other.")
     variables, notes = _from_environment(environment)
     file = {} if options.config is None else _from_file(options.config)
-    pairs = _from_pairs(options.set)
-    stronger = variables, _from_options(options), pairs
-    if any(setting.sensitive for setting in map(BrokerSettings.setting_of, pairs) if setting is not None):
+    single: dict[str, str] = {}
+    if options.set:
+        from ottla.cli.connecting import pairs
+
+        single = pairs(options.set, "--set")
+    stronger = variables, _from_options(options), single
+    if any(setting.sensitive for setting in map(BrokerSettings.setting_of, single) if setting is not None):
         notes.append(
             "a secret after --set stands in the list of processes, where everybody on this machine can read it; "
             "write it into the file of --config"
@@ -630,16 +634,6 @@ def _listener(text: str, protocol: str) -> str:
     except socket.gaierror:
         raise Failure(f"the broker cannot listen on {text}: {_UNKNOWN_HOST}") from None
     return f"{protocol}://{text}"
-
-
-def _from_pairs(pairs: list[str]) -> dict[str, str]:
-    options_set = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name.strip():
-            raise Failure(f"--set {pair!r} has no value; write --set name=value")
-        options_set[name.strip()] = value.strip()
-    return options_set
 
 
 _LEVELS: Final = {"TRACE": "DEBUG", "WARN": "WARNING", "FATAL": "ERROR", "OFF": "ERROR"}

@@ -20,6 +20,8 @@ from ottla.cli.connecting import (
 from ottla.cli.group_kinds import (
     SHARE,
     kinds_of,
+    member_as_json,
+    member_row,
     print_share_members,
     print_share_offsets,
     print_streams,
@@ -176,13 +178,7 @@ def _print_offsets(out: Any, group: Any, rows: list[LagRow]) -> None:
 
 def _print_members(out: Any, group: Any) -> None:
     out.line(f"{group.group_id}: {group.state}, {group.type} protocol, assignor {group.assignor or '-'}")
-    rows = [
-        (
-            each.member_id, each.group_instance_id, each.host, each.client_id, len(each.assignment),
-            ", ".join(map(str, sorted(each.assignment))) or None,
-        )
-        for each in group.members
-    ]  # fmt: skip
+    rows = [(each.member_id, each.group_instance_id, *member_row(each)) for each in group.members]
     out.table(("MEMBER", "INSTANCE", "HOST", "CLIENT", "PARTITIONS", "ASSIGNMENT"), rows)
 
 
@@ -193,16 +189,7 @@ def _as_json(group: Any, rows: list[LagRow]) -> dict[str, object]:
         "state": group.state,
         "type": group.type,
         "assignor": group.assignor,
-        "members": [
-            {
-                "member_id": each.member_id,
-                "group_instance_id": each.group_instance_id,
-                "host": each.host,
-                "client_id": each.client_id,
-                "assignment": [list(partition) for partition in sorted(each.assignment)],
-            }
-            for each in group.members
-        ],
+        "members": [member_as_json(each) for each in group.members],
         "lag": records,
         "lag_seconds": seconds,
         "offsets": [row._asdict() for row in rows],

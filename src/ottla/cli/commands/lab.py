@@ -62,6 +62,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def run_start(options: argparse.Namespace) -> int:
+    from ottla.cli.connecting import pairs
     from ottla.cli.lab_cluster import LabCluster, LabFailed
     from ottla.cluster.store.zookeeper.server import ZooKeeperMissing
 
@@ -72,7 +73,7 @@ def run_start(options: argparse.Namespace) -> int:
     ports = [options.port + number for number in range(options.brokers)] if options.port else []
     data = options.data.absolute()
     lab = LabCluster(
-        data, brokers=options.brokers, settings=_pairs(options.set), ports=ports, zookeeper=_zookeeper_of(data)
+        data, brokers=options.brokers, settings=pairs(options.set, "--set"), ports=ports, zookeeper=_zookeeper_of(data)
     )
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -111,13 +112,3 @@ def _watch(lab: Any, stop: threading.Event) -> None:
                 gone.add(broker.number)
                 print(f"broker {broker.number} has ended; its log is {broker.log}", flush=True)
     print("stopping", flush=True)
-
-
-def _pairs(texts: list[str]) -> dict[str, str]:
-    options_set = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise Failure(f"--set {text!r} has no value; write --set name=value")
-        options_set[name.strip()] = value.strip()
-    return options_set

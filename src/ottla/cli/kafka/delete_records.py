@@ -10,7 +10,7 @@ from ottla.cli.kafka.ends import fail
 from ottla.cli.kafka.java_errors import described
 from ottla.cli.kafka.java_maps import partition_order
 from ottla.cli.kafka.parser import BOOTSTRAP, COMMAND_CONFIG, parse, value
-from ottla.cli.kafka.partition_files import field_of, read_json
+from ottla.cli.kafka.partition_files import checked_version, field_of, read_json
 from ottla.cli.output import OK
 from ottla.errors import OttlaError
 
@@ -54,12 +54,8 @@ def parse_offsets(data: Any) -> dict[TopicPartition, int]:
     """Offsets by partition, of what the file says."""
     from ottla.values import TopicPartition
 
-    if data is None:
-        raise ValueError("The input string is not a valid JSON")
-    version = field_of(data, "version", int) if isinstance(data, dict) and "version" in data else 1
-    if version != 1:
-        raise ValueError(f"Not supported version field value {version}")
-    if not isinstance(data, dict) or "partitions" not in data:
+    data = checked_version(data)
+    if "partitions" not in data:
         raise ValueError("Missing partitions field")
     found: dict[TopicPartition, int] = {}
     twice = []

@@ -21,6 +21,16 @@ def read_json(path: str) -> Any:
         return None
 
 
+def checked_version(data: Any) -> dict[str, Any]:
+    """The object of a file of version 1; ValueError says in Java's words what is wrong with it."""
+    if data is None:
+        raise ValueError("The input string is not a valid JSON")
+    version = field_of(data, "version", int) if isinstance(data, dict) and "version" in data else 1
+    if version != 1:
+        raise ValueError(f"Not supported version field value {version}")
+    return data if isinstance(data, dict) else {}
+
+
 def field_of(entry: Any, name: str, kind: type) -> Any:
     """A field of an object; ValueError says in Java's words what is wrong with it."""
     if not isinstance(entry, dict):

@@ -13,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.kafka.java_json import java_json
-from ottla.cli.kafka.partition_files import field_of
+from ottla.cli.kafka.partition_files import checked_version, field_of
 from ottla.errors import UnknownTopicOrPartition
 from ottla.light_tuples import NamedTuple
 from ottla.values import Node, TopicPartition
@@ -45,18 +45,8 @@ class Plan(NamedTuple):
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def _checked(data: Any) -> dict[str, Any]:
-    if data is None:
-        raise ValueError("The input string is not a valid JSON")
-    version = field_of(data, "version", int) if isinstance(data, dict) and "version" in data else 1
-    if version != 1:
-        raise ValueError(f"Not supported version field value {version}")
-    assert isinstance(data, dict), "field_of has looked"
-    return data
-
-
 def parse_topics(data: Any) -> list[str]:
-    checked = _checked(data)
+    checked = checked_version(data)
     return [field_of(each, "topic", str) for each in checked.get("topics", ())]
 
 
@@ -64,7 +54,7 @@ def parse_plan(data: Any) -> Plan:
     from ottla.client.admin.cluster import Replica
 
     plan = Plan([], {})
-    for entry in _checked(data).get("partitions", ()):
+    for entry in checked_version(data).get("partitions", ()):
         partition = TopicPartition(field_of(entry, "topic", str), field_of(entry, "partition", int))
         brokers = field_of(entry, "replicas", list)
         directories = entry.get("log_dirs", [ANY_DIRECTORY] * len(brokers))
