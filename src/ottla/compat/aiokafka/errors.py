@@ -3,20 +3,14 @@ __cause__."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final
 
 from ottla import errors
 from ottla.client.closed import ClientClosed
 from ottla.client.consumer.subscription import NotAssigned, SubscriptionConflict
-from ottla.client.producer.values import BufferExhausted, DeliveryTimedOut, RecordTooLargeToSend, SendFailed
+from ottla.client.producer.values import BufferExhausted, DeliveryTimedOut, RecordTooLargeToSend
 from ottla.client.producer.values import ProducerClosed as OurProducerClosed
-from ottla.compat.broker_errors import ErrorClass, broker_errors
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from ottla.compat.broker_errors import ErrorClass, Translation, broker_errors
 
 
 class KafkaError(RuntimeError):
@@ -268,50 +262,6 @@ _REST: Final[tuple[tuple[type[BaseException], ErrorClass], ...]] = (
     (errors.NotConnected, KafkaConnectionError),
     (errors.ConnectionClosed, KafkaConnectionError),
 )
-
-
-def theirs(error: BaseException) -> BaseException:
-    """An error of our client as aiokafka's; errors of others stay what they are."""
-    if isinstance(error, KafkaError) or not isinstance(error, errors.OttlaError | TimeoutError):
-        return error
-    if isinstance(error, SendFailed) and error.__cause__ is not None:
-        return theirs(error.__cause__)
-    kind = next((kind for ours, kind in _LOCAL if isinstance(error, ours)), None)
-    if kind is None and isinstance(error, errors.BrokerError):
-        kind = for_code(error.code)
-    if kind is None:
-        kind = next((kind for ours, kind in _REST if isinstance(error, ours)), KafkaError)
-    made: BaseException = kind(str(error))
-    made.__cause__ = error
-    return made
-
-
-def _translated(call: Callable[P, T]) -> Callable[P, T]:
-    @functools.wraps(call)
-    def called(*arguments: P.args, **named: P.kwargs) -> T:
-        try:
-            return call(*arguments, **named)
-        except (errors.OttlaError, TimeoutError) as error:
-            raise theirs(error) from error
-
-    return called
-
-
-def _awaited(call: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    @functools.wraps(call)
-    async def called(*arguments: P.args, **named: P.kwargs) -> T:
-        try:
-            return await call(*arguments, **named)
-        except (errors.OttlaError, TimeoutError) as error:
-            raise theirs(error) from error
-
-    return called
-
-
-def translates(kind: type[T]) -> type[T]:
-    """A class whose public methods raise aiokafka's errors."""
-    for name, value in list(vars(kind).items()):
-        if not inspect.isfunction(value) or (name.startswith("_") and name != "__init__"):
-            continue
-        setattr(kind, name, _awaited(value) if inspect.iscoroutinefunction(value) else _translated(value))
-    return kind
+_TRANSLATION: Final = Translation(KafkaError, _LOCAL, for_code, _REST)
+theirs: Final = _TRANSLATION.theirs
+translates: Final = _TRANSLATION.translates

@@ -7,9 +7,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final
 
 from ottla import errors
 from ottla.client.closed import ClientClosed
@@ -19,12 +17,8 @@ from ottla.client.producer.values import (
     DeliveryTimedOut,
     ProducerClosed,
     RecordTooLargeToSend,
-    SendFailed,
 )
-from ottla.compat.broker_errors import ErrorClass, broker_errors
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from ottla.compat.broker_errors import ErrorClass, Translation, broker_errors
 
 
 class KafkaError(Exception):
@@ -240,40 +234,6 @@ _REST: Final[tuple[tuple[type[BaseException], ErrorClass], ...]] = (
     (errors.NotConnected, KafkaConnectionError),
     (errors.ConnectionClosed, KafkaConnectionError),
 )
-
-
-def theirs(error: BaseException) -> BaseException:
-    """An error of our client as kafka-python's; errors of others stay what they are."""
-    if isinstance(error, KafkaError) or not isinstance(error, errors.OttlaError | TimeoutError):
-        return error
-    if isinstance(error, SendFailed) and error.__cause__ is not None:
-        return theirs(error.__cause__)
-    kind = next((kind for ours, kind in _LOCAL if isinstance(error, ours)), None)
-    if kind is None and isinstance(error, errors.BrokerError):
-        kind = for_code(error.code)
-    if kind is None:
-        kind = next((kind for ours, kind in _REST if isinstance(error, ours)), KafkaError)
-    made: BaseException = kind(str(error))
-    made.__cause__ = error
-    return made
-
-
-def translated(call: Callable[P, T]) -> Callable[P, T]:
-    """The call, raising kafka-python's errors."""
-
-    @functools.wraps(call)
-    def called(*arguments: P.args, **named: P.kwargs) -> T:
-        try:
-            return call(*arguments, **named)
-        except (errors.OttlaError, TimeoutError) as error:
-            raise theirs(error) from error
-
-    return called
-
-
-def translates(kind: type[T]) -> type[T]:
-    """A class whose public methods raise kafka-python's errors."""
-    for name, value in list(vars(kind).items()):
-        if callable(value) and (not name.startswith("_") or name in ("__init__", "__next__", "__exit__")):
-            setattr(kind, name, translated(value))
-    return kind
+_TRANSLATION: Final = Translation(KafkaError, _LOCAL, for_code, _REST)
+theirs: Final = _TRANSLATION.theirs
+translates: Final = _TRANSLATION.translates
