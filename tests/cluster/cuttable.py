@@ -18,6 +18,7 @@ from typing import Any, Self
 
 HOST = "127.0.0.1"
 CHUNK_BYTES = 1 << 16
+LOOK_EVERY_S = 0.01
 
 
 class Cuttable:
@@ -39,7 +40,7 @@ class Cuttable:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        self.cut()
+        self._call(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -60,22 +61,37 @@ class Cuttable:
 
     async def _cut(self) -> None:
         if self._server is not None:
-            self._server.close()
-            self._server = None
+            server, self._server = self._server, None
+            for listening in server.sockets:
+                self._loop.remove_reader(listening.fileno())
+            await asyncio.sleep(LOOK_EVERY_S)  # asyncio loses a connection that it accepts while its server closes
+            server.close()
         for writer in self._writers:
             writer.transport.abort()
 
+    async def _end(self) -> None:
+        """Until nothing is left: a connection may have been accepted a moment ago."""
+        me = asyncio.current_task()
+        await self._cut()
+        while others := asyncio.all_tasks() - {me}:
+            await asyncio.wait(others, timeout=LOOK_EVERY_S)
+            await self._cut()
+        await asyncio.sleep(LOOK_EVERY_S)  # what is aborted is closed in a later turn of the loop
+
     async def _passed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers = [writer]
         self._writers[writer] = None
         try:
             far_reader, far_writer = await asyncio.open_connection(HOST, self.target_port)
+            writers.append(far_writer)
+            self._writers[far_writer] = None
+            await asyncio.gather(self._copied(reader, far_writer), self._copied(far_reader, writer))
         except OSError:
-            writer.transport.abort()
-            del self._writers[writer]
-            return
-        self._writers[far_writer] = None
-        await asyncio.gather(self._copied(reader, far_writer), self._copied(far_reader, writer))
-        del self._writers[writer], self._writers[far_writer]
+            pass  # nothing listens there now
+        finally:
+            for opened in writers:
+                opened.transport.abort()
+                del self._writers[opened]
 
     async def _copied(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
