@@ -45,9 +45,9 @@ def test_importing_loads_nothing_heavy(module: str) -> None:
     assert loaded.split() == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
-def test_every_file_opens_with_its_story(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text())), "a module starts with what it is for"
+def test_every_file_opens_with_its_story() -> None:
+    silent = [str(path.relative_to(ROOT)) for path in SOURCES if not ast.get_docstring(ast.parse(path.read_text()))]
+    assert silent == [], "a module starts with what it is for"
 
 
 FULL_CLASSES = re.compile(r"^from (?:dataclasses import .*\bdataclass\b|typing import .*\bNamedTuple\b)", re.MULTILINE)

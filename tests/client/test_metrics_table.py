@@ -41,18 +41,31 @@ def found(tmp_path_factory):
         yield scrape(broker.info.admin_address)
 
 
-@pytest.mark.parametrize("name", [name for name in TABLE if name not in NOT_HERE])
-def test_a_metric_is_there_with_its_kind_and_labels(found, name):
+def test_every_metric_is_there_with_its_kind_and_labels(found):
+    assert {name: what for name in TABLE if name not in NOT_HERE and (what := difference(found, name))} == {}
+
+
+def difference(found, name):
+    """What is shown otherwise than the table says."""
     row = TABLE[name]
-    assert found.kinds.get(name) == row.kind
+    if (kind := found.kinds.get(name)) != row.kind:
+        return f"it is a {kind}"
     series = f"{name}_count" if row.kind == SUMMARY else name
     tags = tuple(sorted(tag.replace("-", "_") for tag in row.tags))
     required = {tag for tag in tags if f"[{tag}]" not in row.labels}
-    for labels in found.labels(series):
-        assert set(labels) <= set(tags), "no label but those of the table"
-    assert any(required <= set(labels) for labels in found.labels(series)) or not row.tags
-    for value in found.series[series].values():
-        assert value >= 0 or (math.isnan(value) and name.endswith(NAN_WHEN_NOBODY_WAITED))
+    shown = [set(labels) for labels in found.labels(series)]
+    if others := [labels for labels in shown if not labels <= set(tags)]:
+        return f"labels that the table does not have: {others[0]}"
+    if row.tags and not any(required <= labels for labels in shown):
+        return f"no series has {required}"
+    values = found.series[series].values()
+    if negative := [value for value in values if not (value >= 0 or is_nan_with_reason(name, value))]:
+        return f"a value is {negative[0]}"
+    return None
+
+
+def is_nan_with_reason(name, value):
+    return math.isnan(value) and name.endswith(NAN_WHEN_NOBODY_WAITED)
 
 
 def test_nothing_is_shown_that_the_table_does_not_have(found):

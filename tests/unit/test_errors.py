@@ -201,9 +201,12 @@ def test_the_table_has_exactly_the_codes_of_the_protocol():
     assert set(ERRORS) == set(parsed(FACTS)) == set(range(-1, 134))
 
 
-@pytest.mark.parametrize("code", sorted(CODED))
-def test_an_error_has_the_name_and_the_policy_of_the_protocol(code):
-    assert (CODED[code].code, (CODED[code].name, flags_of(CODED[code]))) == (code, parsed(FACTS)[code])
+def test_errors_have_the_names_and_the_policies_of_the_protocol():
+    facts = parsed(FACTS)
+    assert {code: (error.name, flags_of(error)) for code, error in CODED.items()} == {
+        code: facts[code] for code in CODED
+    }
+    assert all(error.code == code for code, error in CODED.items())
 
 
 def test_the_facts_in_this_file_are_those_of_the_field_tables():
@@ -213,23 +216,24 @@ def test_the_facts_in_this_file_are_those_of_the_field_tables():
     assert parsed(fact_file.read_text()) == parsed(FACTS)
 
 
-@pytest.mark.parametrize("code", sorted(CODED))
-def test_a_class_is_named_like_the_error_in_kafka(code):
-    assert CODED[code].__name__ == parsed(FACTS)[code][0].title().replace("_", "")
+def test_classes_are_named_like_the_errors_in_kafka():
+    facts = parsed(FACTS)
+    assert {code: error.__name__ for code, error in CODED.items()} == {
+        code: facts[code][0].title().replace("_", "") for code in CODED
+    }
 
 
-@pytest.mark.parametrize("error", SHIPPED, ids=lambda error: error.__name__)
-def test_a_sentence_says_what_happened_and_ends(error):
-    assert error.sentence.endswith(".")
-    assert error.sentence == " ".join(error.sentence.split())
-    assert error.what
-    assert not error.what.endswith(".")
+def test_sentences_say_what_happened_and_end():
+    def is_sentence(error):
+        is_one = error.sentence.endswith(".") and error.sentence == " ".join(error.sentence.split())
+        return is_one and error.what and not error.what.endswith(".")
+
+    assert [error for error in SHIPPED if not is_sentence(error)] == []
 
 
-@pytest.mark.parametrize("code", sorted(CODED))
-def test_a_sentence_says_what_to_do_and_does_not_only_spell_the_name_out(code):
-    assert CODED[code].remedy
-    assert CODED[code].name.replace("_", " ").lower() != CODED[code].what.lower()
+def test_sentences_say_what_to_do_and_do_not_only_spell_the_name_out():
+    assert [code for code, error in CODED.items() if not error.remedy] == []
+    assert [code for code, error in CODED.items() if error.name.replace("_", " ").lower() == error.what.lower()] == []
 
 
 def test_no_two_errors_say_the_same():
