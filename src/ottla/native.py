@@ -1,4 +1,4 @@
-"""The only place that chooses between native code and its Python twin.
+"""The only place that chooses between native code and Python.
 
 1. LEAVES is the whole table: every module that may be native, and the module or modules that explain it in Python.
 2. One rule. A leaf is native when it and the record codec were built here. OTTLA_RECORDS=python takes the twins;
@@ -7,12 +7,18 @@
 
 A room imports its names by `if is_native("ottla.room._leaf"): ... else: ...` in one file of its own, because a type
 checker must see both; nothing else is decided there.
+
+ROOMS are the modules that a record passes in a broker. They have no twin: they are Python that Cython compiles as it
+stands (`make compiled`, and wheels). Python imports what was compiled, where it is; OTTLA_RECORDS=python takes
+the sources, and so does a checkout in which one of them is newer than what was compiled of it.
 """
 
 from __future__ import annotations
 
 import os
-from importlib.machinery import EXTENSION_SUFFIXES
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
+from importlib.util import spec_from_file_location
 from typing import Final
 
 VARIABLE: Final = "OTTLA_RECORDS"
@@ -33,6 +39,63 @@ LEAVES: Final = {
     "stamps, partition_queue, draining, rooms and tally beside it, hot_path",
     "ottla.client.consumer._records": "ottla.client.consumer.records",
 }
+ROOMS: Final = (
+    "ottla.broker.fetch.attempt",
+    "ottla.broker.fetch.reader",
+    "ottla.broker.fetch.sessions",
+    "ottla.broker.fetch.simple",
+    "ottla.broker.handlers.records.fetch",
+    "ottla.broker.handlers.records.produce",
+    "ottla.broker.housekeeping.flusher",
+    "ottla.broker.housekeeping.sync_round",
+    "ottla.broker.network.portions",
+    "ottla.broker.network.processor",
+    "ottla.broker.network.waiting_requests",
+    "ottla.broker.observe.request_metrics",
+    "ottla.broker.produce.admission",
+    "ottla.broker.produce.answers",
+    "ottla.broker.produce.writer",
+    "ottla.broker.quotas.charges",
+    "ottla.broker.quotas.meters",
+    "ottla.broker.replication.commits",
+    "ottla.broker.replication.copy_question",
+    "ottla.broker.replication.follower",
+    "ottla.broker.replication.in_sync",
+    "ottla.broker.replication.partition",
+    "ottla.broker.replication.progress",
+    "ottla.broker.replication.replica_log",
+    "ottla.broker.replication.writes",
+    "ottla.broker.requests.context",
+    "ottla.broker.requests.dispatch",
+    "ottla.broker.requests.running",
+    "ottla.broker.requests.served",
+    "ottla.broker.security.needs",
+    "ottla.broker.waiting.next_turn",
+    "ottla.broker.waiting.purgatory",
+    "ottla.net.connection",
+    "ottla.net.framed_link",
+    "ottla.storage.files",
+    "ottla.storage.index.offset_index",
+    "ottla.storage.index.sparse_index",
+    "ottla.storage.index.time_index",
+    "ottla.storage.log.append",
+    "ottla.storage.log.append_rules",
+    "ottla.storage.log.flush",
+    "ottla.storage.log.follower_check",
+    "ottla.storage.log.leader_epochs",
+    "ottla.storage.log.log_end",
+    "ottla.storage.log.log_segments",
+    "ottla.storage.log.partition_log",
+    "ottla.storage.log.read",
+    "ottla.storage.log.validation",
+    "ottla.storage.producers.check",
+    "ottla.storage.producers.entry",
+    "ottla.storage.producers.state",
+    "ottla.storage.segment.indexes",
+    "ottla.storage.segment.records_file",
+    "ottla.storage.segment.segment",
+    "ottla.storage.segment.segments",
+)
 
 
 def is_native(leaf: str) -> bool:
@@ -55,6 +118,47 @@ def is_native(leaf: str) -> bool:
 
 def is_built(leaf: str) -> bool:
     """Whether there is a compiled module of that name for this Python. Asking loads nothing, not even its room."""
-    base = __file__.rpartition(os.sep)[0]  # without pathlib: every command comes by here, and few of them need it
-    path = base + os.sep + leaf.partition(".")[2].replace(".", os.sep)
+    path = _path_of(leaf)
     return any(os.access(path + suffix, os.F_OK) for suffix in EXTENSION_SUFFIXES)
+
+
+def _path_of(module: str) -> str:
+    """Where its file is, without an ending."""
+    base = __file__.rpartition(os.sep)[0]  # without pathlib: every command comes by here, and few of them need it
+    return base + os.sep + module.partition(".")[2].replace(".", os.sep)
+
+
+# -- rooms that are compiled as they stand ----------------------------------------------------------------------------
+
+
+class _Sources:
+    """Finds rooms in their sources, although they were compiled."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        return spec_from_file_location(name, f"{_path_of(name)}.py") if name in ROOMS else None
+
+
+def choose_rooms() -> None:
+    """Before any of them is imported: all as they were compiled, or none, so that one knows what was measured."""
+    if is_built(ROOMS[0]) and (os.environ.get(VARIABLE) == "python" or not _are_current()):
+        sys.meta_path.insert(0, _Sources)
+
+
+def are_compiled() -> bool:
+    """Whether rooms run compiled in this process."""
+    return is_built(ROOMS[0]) and _Sources not in sys.meta_path
+
+
+def _changed_at(path: str) -> float:
+    return os.stat(path).st_mtime  # noqa: PTH116 - without pathlib, see _path_of
+
+
+def _are_current() -> bool:
+    """Whether no source changed since it was compiled."""
+    try:
+        return all(
+            _changed_at(f"{path}.py") <= _changed_at(path + EXTENSION_SUFFIXES[0]) for path in map(_path_of, ROOMS)
+        )
+    except OSError:
+        return False

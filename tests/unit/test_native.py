@@ -93,3 +93,61 @@ def test_every_room_takes_what_the_rule_says(forced):
     for line in run.stdout.splitlines():
         leaf, module = line.split()
         assert (module == leaf) is (forced == "native"), line
+
+
+# -- rooms that are compiled as they stand ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rooms(monkeypatch, tmp_path):
+    """Two rooms that were compiled a moment ago; `touch` has one of their files be written that much later."""
+    monkeypatch.setattr(native, "ROOMS", ("ottla.one", "ottla.two"))
+    monkeypatch.setattr(native, "_path_of", lambda module: str(tmp_path / module.partition(".")[2]))
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+
+    def touch(name, seconds):
+        path = tmp_path / name.replace("*", native.EXTENSION_SUFFIXES[0])
+        path.write_text("where = 'source'\n")
+        os.utime(path, (1_000_000_000 + seconds,) * 2)
+
+    for name, seconds in (("one.py", 0), ("two.py", 0), ("one*", 5), ("two*", 5)):
+        touch(name, seconds)
+    return touch
+
+
+def test_rooms_run_as_they_were_compiled(rooms):
+    native.choose_rooms()
+    assert native.are_compiled()
+
+
+def test_the_variable_takes_the_sources_of_all_rooms(rooms, monkeypatch):
+    monkeypatch.setenv(native.VARIABLE, "python")
+    native.choose_rooms()
+    assert not native.are_compiled()
+    found = [finder.find_spec("ottla.two") for finder in sys.meta_path[:1]]
+    assert [spec.origin.endswith("two.py") for spec in found] == [True]
+    assert sys.meta_path[0].find_spec("ottla.other") is None
+
+
+def test_a_source_that_changed_since_has_all_rooms_run_from_their_sources(rooms):
+    rooms("two.py", 6)
+    native.choose_rooms()
+    assert not native.are_compiled()
+
+
+def test_rooms_of_which_one_is_not_compiled_run_from_their_sources(rooms, tmp_path):
+    (tmp_path / f"two{native.EXTENSION_SUFFIXES[0]}").unlink()
+    native.choose_rooms()
+    assert not native.are_compiled()
+
+
+def test_where_no_room_is_compiled_nothing_is_done(rooms, tmp_path):
+    (tmp_path / f"one{native.EXTENSION_SUFFIXES[0]}").unlink()
+    before = [*sys.meta_path]
+    native.choose_rooms()
+    assert sys.meta_path == before
+
+
+def test_every_room_is_a_file_of_the_walk_or_below_it():
+    assert len(set(native.ROOMS)) == len(native.ROOMS) > 20
+    assert [room for room in native.ROOMS if not (ROOT / "src" / f"{room.replace('.', '/')}.py").exists()] == []

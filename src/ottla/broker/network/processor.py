@@ -23,14 +23,13 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import CoroutineType
 from typing import Any, Final, Protocol, TypeAlias
 
 from ottla.broker.network.portions import PORTION_BYTES, read_portion
 from ottla.broker.network.waiting_requests import NO_LIMIT, WaitingRequests
 from ottla.broker.observe.log_limit import LineLimit
 from ottla.broker.requests.context import RequestContext
-from ottla.broker.requests.running import Running, Work, resolve
+from ottla.broker.requests.running import Running, Work, is_coroutine, resolve
 from ottla.clock import Clock, SystemClock, Timer
 from ottla.errors import BrokerError, ConnectionClosed, MalformedMessage, OttlaError
 from ottla.net.connection import AnswerOrder
@@ -323,7 +322,7 @@ class Connection:
 
     def _answer(self, answering: Answering, size_bytes: int, place: int | None) -> None:
         """The answer to a request of that size; `place` None: nothing waits before it."""
-        if type(answering) is CoroutineType:
+        if is_coroutine(answering):
             self._run(Running(answering), size_bytes, place)
             return
         answer: Any = answering

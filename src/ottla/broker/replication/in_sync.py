@@ -157,7 +157,7 @@ class InSync:
     def low_watermark(self, own_log_start: int, alive: Callable[[int], bool]) -> int:
         """The smallest start of the logs of all replicas that live: what is before it is deleted everywhere."""
         starts = [each.log_start_offset for broker_id, each in self.followers.items() if alive(broker_id)]
-        return min([own_log_start, *starts])
+        return min(own_log_start, min(starts, default=own_log_start))
 
     # -- proposals ---------------------------------------------------------------------------------------------------
 

@@ -47,7 +47,8 @@ def resolve(future: asyncio.Future[T], value: T) -> None:
 
 
 def is_coroutine(value: T | Work[T]) -> TypeGuard[Work[T]]:
-    return type(value) is types.CoroutineType
+    """Whether somebody must await it: one of Python, or of a module that was compiled, which has a type of its own."""
+    return hasattr(value, "send")
 
 
 async def awaited(value: T | Work[T]) -> T:
