@@ -52,6 +52,7 @@ NAMES: Final[Mapping[str, str]] = {  # of the files in a log's directory
 BESIDE: Final[Mapping[str, tuple[str, ...]]] = {"tables": TABLES, "position": ("ottla-verification.json",)}
 TEXTS: Final = ("epochs", "tables", TOPIC_ID)
 SECTOR_BYTES: Final = 512
+NEIGHBOURS_BYTES: Final = 16
 ABORTED_ENTRY_BYTES: Final = 34
 NO_MEANING: Final = 0x80  # no text of these files has a byte with this bit
 END_OF_OFFSETS: Final = 2**63 - 1
@@ -71,6 +72,8 @@ class Rot:
     after: bytes
     first_offset: int = 0
     next_offset: int = 0
+    neighbours: tuple[bytes, bytes] = (b"", b"")
+    """Of records, what stands in front and behind: a file that was compacted meanwhile may have the same byte there."""
 
     def __str__(self) -> str:
         what = f"{self.path} bytes {self.position} to {self.position + len(self.after) - 1}"
@@ -95,7 +98,10 @@ class Rots:
         files = self._files(rot.broker)
         if not files.exists(rot.path):
             return False
-        return files.content(rot.path)[rot.position : rot.position + len(rot.after)] == rot.after
+        content, (front, behind) = files.content(rot.path), rot.neighbours
+        rotten = front + rot.after + behind
+        begin = rot.position - len(front)
+        return content[begin : begin + len(rotten)] == rotten
 
     def hits(self) -> dict[str, list[tuple[int, int]]]:
         """The offsets that rot may have taken from each partition, where there is no other copy."""
@@ -220,8 +226,13 @@ class Rots:
         before = content[position : position + len(after)]
         if before == after:
             return f"{path} has zeros there already"
-        first, end = _hit(batches, position, position + len(after))
-        return Rot(fault.broker, RECORDS, path, partition, position, before, after, first, end)
+        behind = position + len(after)
+        first, end = _hit(batches, position, behind)
+        neighbours = (
+            content[max(position - NEIGHBOURS_BYTES, 0) : position],
+            content[behind : behind + NEIGHBOURS_BYTES],
+        )
+        return Rot(fault.broker, RECORDS, path, partition, position, before, after, first, end, neighbours)
 
     def _segments(self, broker: int, name: TopicPartition) -> Iterator[tuple[TopicPartition, Path, list[_Placed]]]:
         """The segments of a partition with batches that may rot, promise 2."""

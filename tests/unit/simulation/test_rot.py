@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +13,9 @@ from ottla.simulation.checker import check
 from ottla.simulation.fault import BIT_ROT, ROT_PARTS, Fault, read_fault
 from ottla.simulation.history import History
 from ottla.simulation.plan import Plan
+from ottla.simulation.rot import Rot, Rots
 from ottla.simulation.run import Simulation, run_plan
+from ottla.testing.files import MemoryFiles
 
 
 def rotting(seed, brokers):
@@ -56,6 +60,24 @@ def test_rot_that_nobody_repairs_is_reported(monkeypatch):
     result = run_plan(plan, [fault])
     assert rotted(result)
     assert "not-repaired" in {anomaly.name for anomaly in result.anomalies}
+
+
+def test_a_file_that_was_compacted_is_not_rotten_because_it_has_the_same_byte_there():
+    """Seed 11243 of clusters under controllers."""
+    files, path = MemoryFiles(), Path("/data/t-0/00000000000000000000.log")
+    machine = SimpleNamespace(disk=SimpleNamespace(files=files))
+    rots = Rots(SimpleNamespace(seats={0: SimpleNamespace(machine=machine)}))
+    rots.all.append(Rot(0, "records", path, None, 4, b"x", b"?", 0, 1, (b"abcd", b"ef")))
+
+    def left(content):
+        file = files.open(path, create=True)
+        file.truncate(0)
+        file.write_at(0, [content])
+        file.close()
+        return len(rots.left("records"))
+
+    files.make_directory(path.parent)
+    assert [left(b"abcd?ef and more"), left(b"abcdxef"), left(b"anew?one")] == [1, 0, 0]
 
 
 def test_one_copy_rots_at_a_time():
