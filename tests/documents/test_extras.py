@@ -27,6 +27,7 @@ USES = {
     "oauth": "import jwt",
     "registry": "import ottla.broker.registry.part, fastavro, jsonschema, google.protobuf",
     "postgres": "import psycopg; psycopg.connect",
+    "tables": "import ottla.tables.delta, ottla.tables.iceberg, ottla.tables.loop",
     "otel": "from ottla.client.producer.tracing import Tracing; Tracing.enabled()",
 }
 """What is imported with each extra."""

@@ -8,7 +8,7 @@
 3. Everything may change while running; the log asks its settings at each decision and keeps nothing from them.
 4. -1 for retention.ms and retention.bytes means no limit, as do the largest values elsewhere.
 5. `internal.segment.bytes` is Kafka's own way to have segments below 1 MiB in tests; code asks `segment_limit_bytes`.
-6. `ottla.durability` is the only key Kafka does not have.
+6. `ottla.durability` and those of tables (table_settings.py) are keys that Kafka does not have.
 
 Tiered storage is not part of Ottla. Its keys (remote.*, local.*) are known, because tools write down every default, and
 only their defaults are taken.
@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Self
 
 from ottla.errors import InvalidSetting, UnknownSetting
-from ottla.settings import LIST, LONG, Alias, NoEffect, Settings, Source, setting
+from ottla.settings import LIST, LONG, Alias, NoEffect, Source, setting
+from ottla.table_settings import TableSettings
 
 LARGEST: Final = 2**63 - 1
 DAY_MS: Final = 24 * 3600 * 1000
@@ -69,7 +70,7 @@ def _tiered_problem(value: object) -> str | None:
     )
 
 
-class TopicSettings(Settings):
+class TopicSettings(TableSettings):
     """What may be set for a topic."""
 
     # --- how long records are kept ---
@@ -474,6 +475,7 @@ _SAME_NAME: Final = frozenset(
     {
         *("compression.type", "compression.gzip.level", "compression.lz4.level", "compression.zstd.level"),
         *("min.insync.replicas", "unclean.leader.election.enable", "ottla.durability"),
+        *(each.name for each in TableSettings.declared()),
     }
 )
 BROKER_KEYS: Final = _SAME_NAME | {other.name for each in TopicSettings.declared() for other in each.synonyms}

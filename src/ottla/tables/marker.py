@@ -1,7 +1,8 @@
 """The marker of a table: which offsets its rows have. It stands in the table and changes with its rows, in one commit.
 
     Iceberg   one property of the table, PROPERTY, whose text is JSON
-    Delta     transactions of applications, each with a number: ottla/<topic id>/epoch and ottla/<topic id>/<partition>
+    Delta     transactions of applications, each a name and a number: ottla/epoch, ottla/<partition>, and beside them
+              ottla/partitions (how many to ask for) and ottla/topic-0 to -2 (the id of the topic in pieces of 43 bits)
 
 1. Nothing else is state: who starts reads the marker. Rows of all offsets below next_offsets are in the table, but for
    those that were deleted before they were read, which were told.
@@ -15,15 +16,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ottla.errors import OttlaError
 from ottla.light_tuples import NamedTuple
+from ottla.values import uuid_from_text, uuid_to_text
 
 PROPERTY: Final = "ottla.marker"
 APPLICATION: Final = "ottla"
 EPOCH: Final = "epoch"
+COUNT: Final = "partitions"
+TOPIC: Final = "topic-"
+TOPIC_PARTS: Final = 3
+TOPIC_BITS: Final = 43
+TOPIC_MASK: Final = (1 << TOPIC_BITS) - 1
+PARTITIONS_MAX: Final = 1_000_000
 NUMBER_MAX: Final = (1 << 63) - 1
 PARTITION_MAX: Final = (1 << 31) - 1
 
@@ -64,25 +72,32 @@ def read_text(text: str | None) -> Marker | None:
 
 def written_transactions(marker: Marker) -> dict[str, int]:
     """The transactions of a commit to a Delta table."""
-    prefix = f"{APPLICATION}/{marker.topic_id}"
-    offsets = {f"{prefix}/{partition}": offset for partition, offset in sorted(marker.next_offsets.items())}
-    return {f"{prefix}/{EPOCH}": marker.epoch, **offsets}
+    value = int.from_bytes(uuid_from_text(marker.topic_id), "big")
+    numbers = {f"{TOPIC}{part}": value >> part * TOPIC_BITS & TOPIC_MASK for part in range(TOPIC_PARTS)}
+    numbers |= {EPOCH: marker.epoch, COUNT: 1 + max(marker.next_offsets, default=-1)}
+    numbers |= {str(partition): offset for partition, offset in sorted(marker.next_offsets.items())}
+    return {f"{APPLICATION}/{name}": number for name, number in numbers.items()}
 
 
-def read_transactions(versions: Mapping[str, int]) -> Marker | None:
-    """The marker among all transactions of a Delta table; those of others are passed over."""
-    ours = [name.split("/") for name in versions if name.startswith(f"{APPLICATION}/")]
-    if not ours:
+def read_transactions(version_of: Callable[[str], int | None]) -> Marker | None:
+    """The marker of a Delta table that is asked for each transaction by its name; None when there is none of ours."""
+    epoch = version_of(f"{APPLICATION}/{EPOCH}")
+    if epoch is None:
         return None
-    topic_ids = {parts[1] for parts in ours}
-    if len(topic_ids) > 1 or any(len(parts) != 3 for parts in ours):
-        raise UnreadableMarker(f"it has transactions of several topics: {', '.join(sorted(topic_ids))}")
-    (topic_id,) = topic_ids
-    numbers = {parts[2]: _number(versions["/".join(parts)]) for parts in ours}
-    if EPOCH not in numbers:
-        raise UnreadableMarker(f"it has offsets of topic {topic_id}, and no epoch")
-    epoch = numbers.pop(EPOCH)
-    return Marker(topic_id, epoch, {_partition(partition): offset for partition, offset in numbers.items()})
+    parts = [version_of(f"{APPLICATION}/{TOPIC}{part}") for part in range(TOPIC_PARTS)]
+    count = version_of(f"{APPLICATION}/{COUNT}")
+    if count is None or not 0 <= count <= PARTITIONS_MAX or not all(_is_part(part) for part in parts):
+        raise UnreadableMarker("its transactions have an epoch, and do not say of which topic and partitions")
+    value = sum(part << number * TOPIC_BITS for number, part in enumerate(parts) if part is not None)
+    if value >> 128:
+        raise UnreadableMarker("its transactions name a topic that cannot be")
+    offsets = {number: version_of(f"{APPLICATION}/{number}") for number in range(count)}
+    known = {partition: _number(offset) for partition, offset in offsets.items() if offset is not None}
+    return Marker(uuid_to_text(value.to_bytes(16, "big")), _number(epoch), known)
+
+
+def _is_part(number: int | None) -> bool:
+    return number is not None and 0 <= number <= TOPIC_MASK
 
 
 def _number(value: Any) -> int:

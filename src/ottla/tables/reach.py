@@ -49,9 +49,10 @@ class Reach(NamedTuple):
 
 
 class Halt(NamedTuple):
-    """Why a table cannot go on: what happened, and what to do."""
+    """Why a table cannot go on: what happened, and what to do; `is_final` when that is a person's."""
 
     reason: str
+    is_final: bool = True
 
 
 def beginning(topic: TopicDescription) -> Mapping[int, int]:

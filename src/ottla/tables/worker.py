@@ -120,7 +120,7 @@ MOVES: Final = {
     State.LOADING: {State.DESCRIBING},
     State.DESCRIBING: {State.CLAIMING, State.STAGING, State.COMMITTING, State.WAITING, State.DISCARDING, State.HALTED},
     State.CLAIMING: {State.DESCRIBING, State.WAITING, State.HALTED},
-    State.STAGING: {State.DESCRIBING, State.WAITING},
+    State.STAGING: {State.DESCRIBING, State.WAITING, State.DISCARDING, State.HALTED},
     State.COMMITTING: {State.DESCRIBING, State.WAITING, State.DISCARDING, State.HALTED},
     State.WAITING: {State.DESCRIBING, State.COMMITTING},
     State.DISCARDING: {State.HALTED},
@@ -222,6 +222,15 @@ class TableWorker:
             self._record_bytes = max(1, portion.byte_count // sum(steps))
         self._portions.append(portion)
         self._move(State.DESCRIBING)
+
+    def staging_stopped(self, halt: Halt) -> None:
+        """A record is no row of the table, and its topic's settings say that a person is to look at it."""
+        self._expect(State.STAGING)
+        self._stop(halt)
+
+    def abandoned(self) -> tuple[str, ...]:
+        """Files that no commit can name when this worker is given up now."""
+        return self._garbage()
 
     def committed(self, now_ms: int) -> None:
         self._expect(State.CLAIMING, State.COMMITTING)
@@ -348,7 +357,7 @@ class TableWorker:
         self._tries += 1
         if self._tries > self._rules.tries:
             why = f"{self._tries} commits in a row were not made"
-            self._stop(Halt(f"{why}. See whether the table can be reached, and who else writes it"))
+            self._stop(Halt(f"{why}. See whether the table can be reached, and who else writes it", is_final=False))
             return
         again = State.DESCRIBING if self._state is State.CLAIMING else State.COMMITTING
         self._wait(again, now_ms + self._rules.retry_ms)

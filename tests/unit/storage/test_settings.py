@@ -5,6 +5,7 @@ import pytest
 from ottla.errors import InvalidSetting, UnknownSetting
 from ottla.settings import Source
 from ottla.storage.settings import BROKER_KEYS, TopicSettings
+from ottla.table_settings import TableSettings
 
 # Facts of Kafka 4.3's LogConfig and its table of synonyms: key, type, default, least, most, the broker's names.
 FACTS = """
@@ -48,7 +49,8 @@ DECLARED = {each.name: each for each in TopicSettings.declared()}
 
 def test_the_keys_are_kafkas_and_a_few_of_ours():
     schemas = {"confluent.key.schema.validation", "confluent.value.schema.validation"}
-    assert set(DECLARED) - set(ROWS) == {"ottla.durability", "internal.segment.bytes", *schemas}
+    tables = {each.name for each in TableSettings.declared()}
+    assert set(DECLARED) - set(ROWS) == {"ottla.durability", "internal.segment.bytes", *schemas, *tables}
     assert set(ROWS) <= set(DECLARED)
 
 

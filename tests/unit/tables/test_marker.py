@@ -12,25 +12,26 @@ from ottla.tables.marker import (
     written_text,
     written_transactions,
 )
+from ottla.values import uuid_to_text
 
 numbers = st.integers(0, 2**63 - 1)
 markers = st.builds(
     Marker,
-    st.text("abcXYZ019-_", min_size=22, max_size=22),
+    st.binary(min_size=16, max_size=16).map(uuid_to_text),
     numbers,
-    st.dictionaries(st.integers(0, 2**31 - 1), numbers, max_size=4),
+    st.dictionaries(st.integers(0, 40), numbers, max_size=4),
 )
 
 
 @given(markers)
 def test_a_marker_comes_back_from_both_forms(marker):
     assert read_text(written_text(marker)) == marker
-    assert read_transactions({**written_transactions(marker), "somebody else": 7}) == marker
+    assert read_transactions({**written_transactions(marker), "somebody else": 7}.get) == marker
 
 
 def test_a_table_without_a_marker_is_new():
     assert read_text(None) is None
-    assert read_transactions({"spark": 7, "ottlas/x/0": 1}) is None
+    assert read_transactions({"spark": 7, "ottlas/epoch": 1}.get) is None
 
 
 @pytest.mark.parametrize(
@@ -59,15 +60,19 @@ def test_a_property_that_is_no_marker_is_an_error_and_never_a_new_table(text):
 
 
 @pytest.mark.parametrize(
-    "versions",
+    "changes",
     [
-        {"ottla/t/0": 1},
-        {"ottla/t/epoch": 1, "ottla/u/epoch": 1},
-        {"ottla/t/epoch": 1, "ottla/t": 1},
-        {"ottla/t/epoch": 1, "ottla/t/x": 1},
-        {"ottla/t/epoch": 1, "ottla/t/0": -1},
+        {"ottla/partitions": None},
+        {"ottla/partitions": -1},
+        {"ottla/partitions": 2**40},
+        {"ottla/topic-1": None},
+        {"ottla/topic-1": 2**43},
+        {"ottla/topic-2": 2**43 - 1},
+        {"ottla/0": -1},
+        {"ottla/epoch": -1},
     ],
 )
-def test_transactions_that_are_no_marker_are_an_error(versions):
+def test_transactions_that_are_no_marker_are_an_error(changes):
+    versions = written_transactions(Marker(uuid_to_text(bytes(16)), 1, {0: 5})) | changes
     with pytest.raises(UnreadableMarker):
-        read_transactions(versions)
+        read_transactions(versions.get)

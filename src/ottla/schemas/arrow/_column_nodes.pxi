@@ -54,6 +54,7 @@ cdef struct Reading:
     const uint8_t* end
     bint has_memory
     bint has_room      # offsets of Arrow have 32 bits
+    bint is_strict     # of JSON: a value under a name that is no field's makes a text one that is not plain
 
 
 cdef bint more_room(Growing* space, size_t extra) noexcept:

@@ -342,7 +342,7 @@ cdef bint read_field(Reading* reading, Node* node, int depth) noexcept:
         return False
     skip_space(reading)
     if child < 0:
-        return skip_value(reading, depth + 1)
+        return takes_word(reading, "null", 4) if reading.is_strict else skip_value(reading, depth + 1)
     if reading.nodes[child].rows != node.rows:
         return False  # it came already
     return read_value(reading, &reading.nodes[child], depth + 1)
@@ -552,10 +552,12 @@ cdef class JsonColumns:
 
     cdef Node* nodes
     cdef int node_count
+    cdef bint is_strict
     cdef list names
 
-    def __cinit__(self, fields):
+    def __cinit__(self, fields, *, bint is_strict=False):
         self.names = []
+        self.is_strict = is_strict
         root = twin.JsonField("", twin.JsonKind.STRUCT, tuple(fields))
         self.node_count = 0
         self.nodes = <Node*> calloc(count_of(root), sizeof(Node))
@@ -615,6 +617,7 @@ cdef class JsonColumns:
         cdef bint is_plain
         reading.nodes = self.nodes
         reading.has_memory = reading.has_room = True
+        reading.is_strict = self.is_strict
         begin(self.nodes, self.node_count)
         for row in range(first_row, first_row + row_count):
             is_plain = False

@@ -20,7 +20,8 @@ A row is null where its text is not plain: then another reader, which is slower 
        STRUCT         an object of these fields, LIST an array of its one field
        OTHER          nothing but null
 
-2. What stands under other names is read over, but it must be JSON, too.
+2. What stands under other names is read over, but it must be JSON, too. With `is_strict` a text that has more than null
+   there is not plain: whoever wants to know all names has only such texts to look at.
 3. No Python object for a value in the native twin. The buffers are as columns.py says; booleans are a bitmap.
 """
 
@@ -93,8 +94,9 @@ class _NotPlainError(ValueError):
 class JsonColumns:
     """Reads columns of texts; made once for many."""
 
-    def __init__(self, fields: Sequence[JsonField]) -> None:
+    def __init__(self, fields: Sequence[JsonField], *, is_strict: bool = False) -> None:
         self._root = JsonField("", JsonKind.STRUCT, tuple(fields))
+        self._is_strict = is_strict
 
     def read(
         self, row_count: int, offsets: Block, data: Block, validity: Block | None = None, first_row: int = 0
@@ -105,7 +107,8 @@ class JsonColumns:
         rows = []
         for row in range(first_row, first_row + row_count):
             is_there = valid is None or valid[row >> 3] >> (row & 7) & 1
-            rows.append(_row(self._root, bytes(content[ends[row] : ends[row + 1]])) if is_there else None)
+            text = bytes(content[ends[row] : ends[row + 1]])
+            rows.append(_row(self._root, text, self._is_strict) if is_there else None)
         return _column(self._root, rows)
 
 
@@ -123,7 +126,7 @@ class _Number(NamedTuple):
     is_integer: bool
 
 
-def _row(root: JsonField, content: bytes) -> dict[str, Any] | None:
+def _row(root: JsonField, content: bytes, is_strict: bool) -> dict[str, Any] | None:
     if len(content) > TEXT_BYTES_MAX:
         return None
     try:
@@ -135,6 +138,8 @@ def _row(root: JsonField, content: bytes) -> dict[str, Any] | None:
             parse_constant=_refuse,
         )
         _check(value, 0)
+        if is_strict:
+            _check_names(root, value)
         found: dict[str, Any] = _struct(root, value)
     except (ValueError, RecursionError):
         return None
@@ -163,6 +168,21 @@ def _check(value: Any, depth: int) -> None:
             if isinstance(value, _Pairs):
                 _check(item[0], depth)
             _check(item[1] if isinstance(value, _Pairs) else item, depth + 1)
+
+
+def _check_names(field: JsonField, value: Any) -> None:
+    """Every value is a field's."""
+    if field.kind is JsonKind.LIST and isinstance(value, list):
+        for item in value:
+            _check_names(field.children[0], item)
+    if field.kind is not JsonKind.STRUCT or not isinstance(value, _Pairs):
+        return
+    known = {child.name: child for child in field.children}
+    for name, item in value:
+        if name in known:
+            _check_names(known[name], item)
+        elif item is not None:
+            raise _NotPlainError
 
 
 def _converted(field: JsonField, value: Any) -> Any:

@@ -49,13 +49,14 @@ class JsonRows:
 
 class PlainJson:
     """Reads columns of values, those that are plain; made once for many. `untouchable` names fields that may not come
-    in a plain text."""
+    in a plain text; with `is_strict` nothing may that is no field's."""
 
-    def __init__(self, kind: pa.StructType, *, untouchable: str | None = None) -> None:
+    def __init__(self, kind: pa.StructType, *, untouchable: str | None = None, is_strict: bool = False) -> None:
         self._kind = kind
         fields = [_field(field) for field in kind]
         self._columns = JsonColumns(
-            [field._replace(kind=JsonKind.OTHER) if field.name == untouchable else field for field in fields]
+            [field._replace(kind=JsonKind.OTHER) if field.name == untouchable else field for field in fields],
+            is_strict=is_strict,
         )
 
     def read(self, column: pa.Array) -> pa.Array:

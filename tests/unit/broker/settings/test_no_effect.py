@@ -33,7 +33,8 @@ from ottla.storage.settings import TopicSettings
 from ottla.testing.broker import KafkaBroker
 
 SOURCE = Path(ottla.__file__).parent
-ROOMS = ("broker", "cluster", "storage")
+ROOMS = ("broker", "cluster", "storage", "tables")
+FILES = ("table_settings.py",)  # the worker of a table reads its settings, not the broker
 READ_ELSEWHERE = {"ottla.log.level", "ottla.log.format"}  # by the command that starts a broker, which sets up the logs
 EVERY = [
     (group, each)
@@ -56,7 +57,8 @@ OTHER_THAN_DEFAULT = {
 def attributes_read() -> frozenset[str]:
     """Every name that is read as an attribute where brokers are made of."""
     names = set()
-    for path in (each for room in ROOMS for each in (SOURCE / room).rglob("*.py")):
+    inside = [each for room in ROOMS for each in (SOURCE / room).rglob("*.py")]
+    for path in (*inside, *(SOURCE / name for name in FILES)):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
                 names.add(node.attr)

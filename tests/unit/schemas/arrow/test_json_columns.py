@@ -226,6 +226,19 @@ def test_fields_may_be_many(twin):
     assert rows(twin, [text.encode()], fields) == [{field.name: number for number, field in enumerate(fields)}]
 
 
+def test_a_strict_reader_leaves_what_has_more_than_its_fields(twin):
+    place = JsonField("place", JsonKind.STRUCT, (JsonField("x", JsonKind.INT32),))
+    fields = [JsonField("id", JsonKind.INT64), place]
+    texts = [
+        b'{"id":1,"other":null}', b'{"id":1,"other":0}', b'{"place":{"x":1}}', b'{"place":{"y":1}}', b'{"o":{}}', b"{}",
+    ]  # fmt: skip
+    ends, data, valid = column_of(texts)
+    found = twin.JsonColumns(fields, is_strict=True).read(len(texts), ends, data, valid)
+    root = JsonField("", JsonKind.STRUCT, tuple(fields))
+    there = [row is not None for row in values(found, root)]
+    assert there == [True, False, True, False, False, True]
+
+
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text(), st.integers(-200, 200),
     st.sampled_from(["2026-11-19T08:00:00Z", "2026-02-29", "2024-02-29", "1969-07-20 20:17:40.25-04:00", "-0", "é"]),
@@ -258,3 +271,6 @@ def test_both_twins_say_the_same(texts):
     if native is None:
         pytest.skip("ottla.schemas.arrow._json_columns is not built: that needs a C compiler")
     assert read(native, texts) == read(json_columns, texts)
+    ends, data, valid = column_of(texts)
+    strict = [each.JsonColumns(FIELDS, is_strict=True) for each in (native, json_columns)]
+    assert strict[0].read(len(texts), ends, data, valid) == strict[1].read(len(texts), ends, data, valid)
