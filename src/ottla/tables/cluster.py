@@ -41,6 +41,10 @@ class TopicGone(OttlaError):
     """The topic of a table is not there any more. The table stays as it is; drop it with `ottla table drop`."""
 
 
+class NoTopicId(OttlaError):
+    """The brokers are too old for tables: without the id of a topic nobody knows whether it was made anew."""
+
+
 class Cluster:
     """The clients of a worker, made when they are needed."""
 
@@ -90,7 +94,7 @@ class Cluster:
         except UnknownTopicOrPartition:
             raise TopicGone(f"there is no topic {topic}") from None
         if not described.topic_id:
-            raise OttlaError(f"the brokers tell no id of topic {topic}: tables want brokers of Kafka 2.8 and on")
+            raise NoTopicId(f"the brokers tell no id of topic {topic}: tables want brokers of Kafka 2.8 and on")
         names = [TopicPartition(topic, each.partition) for each in described.partitions]
         starts = self.admin().list_offsets(dict.fromkeys(names, OffsetSpec.EARLIEST))
         ends = self.admin().list_offsets(dict.fromkeys(names, OffsetSpec.LATEST), isolation_level="read_committed")

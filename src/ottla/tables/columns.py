@@ -29,13 +29,15 @@ READ_SCHEMA: Final = pa.schema(
         (PARTITION, pa.int32()),
         (OFFSET, pa.int64()),
         (TIMESTAMP, MOMENT),
-        (HEADERS, HEADERS_TYPE),
+        pa.field(HEADERS, HEADERS_TYPE, nullable=False),
         (KEY, pa.binary()),
         (VALUE, pa.binary()),
     ]
 )
-"""What a worker reads of records."""
-BASE_SCHEMA: Final = pa.schema([READ_SCHEMA.field(name) for name in (PARTITION, OFFSET, TIMESTAMP, HEADERS)])
+"""What a worker reads of records; a record without headers has an empty list of them."""
+BASE_SCHEMA: Final = pa.schema(
+    [(name, READ_SCHEMA.field(name).type) for name in (PARTITION, OFFSET, TIMESTAMP, HEADERS)]
+)
 """The columns that every table has."""
 _ODD: Final = re.compile(r"[\s,;{}()=.]")
 _SAME: Final[dict[pa.DataType, pa.DataType]] = {

@@ -102,6 +102,10 @@ def rules_of(settings: TableSettings) -> TableRules:
     )
 
 
+class NotYet(OttlaError):
+    """A table cannot begin yet. The message says what it waits for."""
+
+
 class TableLoop:
     """Runs the worker of one table; called by one thread at a time."""
 
@@ -309,7 +313,7 @@ class TableLoop:
             found = found if isinstance(change, Unfit) else change.schema
         missing = [each for each in self._fields if each.column not in found.names]
         if missing and not ranges:
-            raise OttlaError(f"the table is partitioned by {missing[0]}, and no record has said yet what that is")
+            raise NotYet(f"the table is partitioned by {missing[0]}, and no record has said yet what that is")
         return found
 
     def _decoded(self) -> RecordDecoder:
