@@ -51,7 +51,8 @@ GROUPS: Final = {
         "quota": "how much users, clients and addresses may use",
         "token": "delegation tokens: logins that end by themselves",
     },
-    "with Spark": {
+    "with tables and Spark": {
+        "table": "topics as tables of Delta and Iceberg, exactly once",
         "pipeline": "from topics through SQL and Python to topics and files",
         "job": "ready-made: archive, replay, mirror, profile",
         "spark": "is Spark set up for ottla? Packages for its executors",

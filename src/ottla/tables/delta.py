@@ -161,6 +161,15 @@ class DeltaFormat:
             with contextlib.suppress(FileNotFoundError):
                 self._store().delete_file(file)
 
+    def open_file(self, uri: str) -> pa.NativeFile:
+        """One of the files that a snapshot names, for reading."""
+        return self._store().open_input_file(uri.removeprefix(f"{self._where.location}/"))
+
+    def drop(self) -> None:
+        """Delete the table with all its files."""
+        self._store().delete_dir_contents("", missing_dir_ok=True)
+        self._table = None
+
     # -- commits -------------------------------------------------------------------------------------------------------
 
     def commit(self, commit: Commit, schema: pa.Schema, fields: Sequence[PartitionField]) -> bool:

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ottla.light_tuples import NamedTuple
 
@@ -92,6 +92,12 @@ class TableFormat(Protocol):
 
     def snapshot(self) -> TableSnapshot | None:
         """The newest version for readers."""
+
+    def open_file(self, uri: str) -> Any:
+        """One of the files that a snapshot names, for reading."""
+
+    def drop(self) -> None:
+        """Delete the table with all its files."""
 
 
 def summary_of(commit: Commit) -> Mapping[str, str]:

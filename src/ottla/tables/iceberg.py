@@ -229,6 +229,21 @@ class IcebergFormat:
             self._staged.pop(file, None)
             _delete(io, file)
 
+    def open_file(self, uri: str) -> Any:
+        """One of the files that a snapshot names, for reading."""
+        return self._opened().io.new_input(uri).open()
+
+    def drop(self) -> None:
+        """Delete the table with all its files, and its entry in the catalog."""
+        table = self._open()
+        if table is None:
+            return
+        files = [path for path, _ in _listed(table, (DATA, "metadata"))]
+        self._catalog().drop_table(self._where.identifier)
+        for path in files:
+            _delete(table.io, path)
+        self._table = None
+
     # -- commits -------------------------------------------------------------------------------------------------------
 
     def commit(self, commit: Commit, schema: pa.Schema, fields: Sequence[PartitionField]) -> bool:

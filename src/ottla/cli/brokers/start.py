@@ -36,6 +36,7 @@ from ottla.cli.brokers.supervisor import BrokerPlace, Supervisor
 from ottla.cli.client_files import scram_login, write_secret
 from ottla.cli.commands.broker import http_places
 from ottla.cli.output import counted
+from ottla.cli.tables.supervised import REGISTRY, SupervisedTables, stopped_first
 from ottla.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -48,7 +49,13 @@ SOCKET_LIMIT_BYTES: Final = 100
 log = logging.getLogger(__name__)
 
 
-def start_brokers(settings: BrokerSettings, brokers: int, secured: Secured | None, racks: Sequence[str] = ()) -> int:
+def start_brokers(
+    settings: BrokerSettings,
+    brokers: int,
+    secured: Secured | None,
+    racks: Sequence[str] = (),
+    tables: SupervisedTables | None = None,
+) -> int:
     """Run them until they are stopped."""
     from ottla.storage.directory.unknown_logs import refuse_old_store
     from ottla.storage.files import DiskFiles
@@ -72,7 +79,7 @@ def start_brokers(settings: BrokerSettings, brokers: int, secured: Secured | Non
             begin_cluster(settings, [int(name) for name in names])
         voters = 0 if quorum is None else len(quorum.ports)
         supervisor = Supervisor(places, first, SystemClock(), os.getpid(), voters=voters)
-        return asyncio.run(_run(supervisor, first, secured, place / "control"))
+        return asyncio.run(_run(supervisor, first, secured, place / "control", tables))
 
 
 def _each(settings: BrokerSettings, brokers: int, quorum: Quorum | None, racks: Sequence[str]) -> list[dict[str, str]]:
@@ -130,18 +137,32 @@ def short_directory() -> str | None:
 # --- running ---------------------------------------------------------------------------------------------------------
 
 
-async def _run(supervisor: Supervisor, directory: Path, secured: Secured | None, control: Path) -> int:
-    stop = asyncio.Event()
-    _stop_on_signals(stop, supervisor.kill)
+async def _run(
+    supervisor: Supervisor, directory: Path, secured: Secured | None, control: Path, tables: SupervisedTables | None
+) -> int:
+    asked = stop = asyncio.Event()
+    stopping = None
+    if tables is not None:
+        stop = asyncio.Event()
+        stopping = asyncio.create_task(stopped_first(tables, asked, stop))
+    _stop_on_signals(asked, supervisor.kill)
 
     def ready(status: Status) -> None:
         if secured is not None:
             print(*secured.served_at(status.bootstrap_servers, is_terminal=sys.stdout.isatty()), sep="\n")
         for line in ready_lines(status, directory):
             print(line, flush=True)
+        if tables is not None:
+            registry = next((each.http[REGISTRY] for each in status.brokers if REGISTRY in each.http), None)
+            tables.start(status.bootstrap_servers, registry, None if secured is None else secured.client_file)
 
-    async with answering(supervisor, control):
-        return await supervisor.run(ready, stop)
+    try:
+        async with answering(supervisor, control):
+            return await supervisor.run(ready, stop)
+    finally:
+        if tables is not None and stopping is not None:
+            stopping.cancel()
+            await tables.stop()
 
 
 def _stop_on_signals(stop: asyncio.Event, kill: Callable[[], None]) -> None:

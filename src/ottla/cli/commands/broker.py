@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ottla.broker.settings import BrokerSettings
     from ottla.cli.quorum.beginning import StartedNode
     from ottla.cli.secure_start import Secured
+    from ottla.cli.tables.supervised import SupervisedTables
     from ottla.errors import InvalidConfig
     from ottla.settings import Setting
 
@@ -55,6 +56,7 @@ examples:
   ottla broker start
   ottla broker start --secure
   ottla broker start --brokers 4
+  ottla broker start --tables                    topics whose ottla.table.mode says so are tables, too
   ottla broker start --brokers 3 --racks a,b,c
   ottla broker start 1                           again, after `ottla broker stop 1`
   ottla broker start --new-cluster               prints the line for the next machine:
@@ -187,6 +189,14 @@ def add_verbs(verbs: Verbs) -> None:
         help="TLS, logins and access rules: makes certificates, a user and a client.properties in the data directory",
     )
     start.add_argument(
+        "--tables",
+        metavar="FILE",
+        nargs="?",
+        const="",
+        help="keep topics as tables, too: run the worker (ottla table run) beside the brokers and watch over it; FILE "
+        "has its client settings where brokers ask for a login",
+    )
+    start.add_argument(
         "--insecure",
         action="store_true",
         help="let others reach a listener that asks for no login, knowing what it means",
@@ -278,6 +288,7 @@ def run_start(
         settings, notes = read_settings(options, environment)
         node = _node(options, settings)
         settings = settings if node is None else node.settings
+        tables, settings = _tables(options, settings)
         brokers = _brokers(options, settings)
         _racks(options, brokers)
         refuse_missing_replicas(settings, brokers or 1)
@@ -297,8 +308,19 @@ def run_start(
             log.warning("%s", note)
     secured = _secured(settings, node) if options.secure and (node is None or node.begins) else None
     if brokers is not None:
-        return _start_several(settings, brokers, secured, _racks(options, brokers))
-    return _serve_until_stopped(settings if secured is None else secured.completed(settings), serve, secured, node)
+        return _start_several(settings, brokers, secured, _racks(options, brokers), tables)
+    completed = settings if secured is None else secured.completed(settings)
+    return _serve_until_stopped(completed, serve, secured, node, tables)
+
+
+def _tables(options: argparse.Namespace, settings: BrokerSettings) -> tuple[SupervisedTables | None, BrokerSettings]:
+    """The worker of tables that --tables asks for, and the settings that tell where tables are."""
+    if getattr(options, "tables", None) is None:
+        return None, settings
+    from ottla.cli.tables.supervised import tables_of, with_location
+    from ottla.clock import SystemClock
+
+    return tables_of(options.tables, SystemClock), with_location(settings)
 
 
 def _makes_node(options: argparse.Namespace) -> bool:
@@ -341,14 +363,16 @@ def _racks(options: argparse.Namespace, brokers: int | None) -> list[str]:
     return racks
 
 
-def _start_several(settings: BrokerSettings, brokers: int, secured: Secured | None, racks: list[str]) -> int:
+def _start_several(
+    settings: BrokerSettings, brokers: int, secured: Secured | None, racks: list[str], tables: SupervisedTables | None
+) -> int:
     from ottla.cli.brokers.start import start_brokers, with_broker_login
     from ottla.errors import OttlaError
 
     if secured is not None:
         settings = with_broker_login(secured.completed(settings), secured)
     try:
-        return start_brokers(settings, brokers, secured, racks)
+        return start_brokers(settings, brokers, secured, racks, tables)
     except OttlaError as error:
         raise Failure(f"the brokers cannot start. {error}") from None
 
@@ -370,7 +394,11 @@ def _the_server() -> Serve:
 
 
 def _serve_until_stopped(
-    settings: BrokerSettings, serve: Serve, secured: Secured | None, node: StartedNode | None = None
+    settings: BrokerSettings,
+    serve: Serve,
+    secured: Secured | None,
+    node: StartedNode | None = None,
+    tables: SupervisedTables | None = None,
 ) -> int:
     import asyncio
 
@@ -381,7 +409,7 @@ def _serve_until_stopped(
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_serve(settings, serve, secured, node))
+            runner.run(_serve(settings, serve, secured, node, tables))
     except OttlaError as error:
         raise Failure(f"the broker stopped. {error}") from None
     except OSError as error:
@@ -393,13 +421,22 @@ def _serve_until_stopped(
 
 
 async def _serve(
-    settings: BrokerSettings, serve: Serve, secured: Secured | None, node: StartedNode | None = None
+    settings: BrokerSettings,
+    serve: Serve,
+    secured: Secured | None,
+    node: StartedNode | None = None,
+    tables: SupervisedTables | None = None,
 ) -> None:
     import asyncio
 
-    stop = asyncio.Event()
-    _stop_on_signals(stop)
+    asked = stop = asyncio.Event()
     completing: set[asyncio.Task[None]] = set()
+    if tables is not None:
+        from ottla.cli.tables.supervised import stopped_first
+
+        stop = asyncio.Event()
+        completing.add(asyncio.create_task(stopped_first(tables, asked, stop)))
+    _stop_on_signals(asked)
 
     def ready(info: Any) -> None:
         if secured is not None:
@@ -412,6 +449,9 @@ async def _serve(
             completing.add(asyncio.create_task(node.completed(info)))
         elif secured is None and sys.stdout.isatty():
             print(first_words(info.bootstrap_servers), flush=True)
+        if tables is not None:
+            registry = http_urls(info).get("schema registry")
+            tables.start(info.bootstrap_servers, registry, None if secured is None else secured.client_file)
         gc.freeze()  # what is there now stays; looking through it again and again would only make requests wait
 
     users = {} if secured is None else {"first_users": secured.users}
@@ -420,6 +460,8 @@ async def _serve(
     finally:
         for task in completing:
             task.cancel()
+        if tables is not None:
+            await tables.stop()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
