@@ -1,6 +1,6 @@
 """`python -m bench.tables`: what it costs to make table rows of records, per CPU second of one process.
 
-    python -m bench.tables [--seconds 2] [--markdown]
+    python -m bench.tables [--seconds 2] [--markdown] [--worker [--megabytes 200]]
 
 1. Records of about 100 bytes and of about 1 KB, in batches without compression as a fetch has them. The same seven
    fields in every format: two numbers, a flag, a time, an enum and two texts; random letters fill the record.
@@ -8,7 +8,8 @@
    socket and the disk: batches to columns, values to columns, and both to one Parquet file in memory, zstd; raw has the
    value as bytes. What comes in is written with the system's page cache at best, so the disk is left out.
 3. MB are megabytes of record values. CPU time is the process's own, with all threads; the median of some rounds.
-4. `framed` records name their schema by an id; `one bad` has a record in a hundred that does not decode.
+4. With --worker: the whole way of the worker (worker.py), from a broker in another process to a table on the disk.
+5. `framed` records name their schema by an id; `one bad` has a record in a hundred that does not decode.
 """
 
 from __future__ import annotations
@@ -16,17 +17,16 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import random
 import statistics
-import string
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet
+from bench.tables import worker
+from bench.tables.records import AVRO, PROTOBUF, as_avro, as_json, clicks
 
 from ottla.client.consumer.arrow_tables import Rows, decode_span, table_shape
 from ottla.client.consumer.record_choice import FetchedRecords
@@ -44,24 +44,8 @@ from ottla.schemas.protobuf.values import fill
 ROUNDS = 5
 COUNTS = {100: 20_000, 1_000: 5_000}
 BATCH_BYTES = 16_384
+WORKER_ROW = "{:10} {:>6} {:8} {:>9} {:>9} {:>6} {:>8} {:>4}"
 FRAME = b"\0\0\0\0\1"
-FIRST = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
-AVRO = {
-    "type": "record",
-    "name": "Click",
-    "fields": [
-        {"name": "id", "type": "long"},
-        {"name": "user", "type": "string"},
-        {"name": "page", "type": ["null", "string"]},
-        {"name": "ok", "type": "boolean"},
-        {"name": "ratio", "type": "double"},
-        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
-        {"name": "country", "type": {"type": "enum", "name": "Country", "symbols": ["DE", "AT", "CH"]}},
-    ],
-}
-PROTOBUF = """syntax = "proto3"; import "google/protobuf/timestamp.proto"; enum Country { DE = 0; AT = 1; CH = 2; }
-message Click { int64 id = 1; string user = 2; optional string page = 3; bool ok = 4; double ratio = 5;
-google.protobuf.Timestamp at = 6; Country country = 7; }"""
 
 
 class Side(NamedTuple):
@@ -77,32 +61,6 @@ class Figure(NamedTuple):
 
     mb: float
     records: float
-
-
-def clicks(count: int, padding: int) -> list[dict[str, Any]]:
-    letters = "".join(random.Random(1).choices(string.ascii_letters, k=60_000))
-    return [
-        {
-            "id": 1_000_000 + number,
-            "user": f"user-{number % 997}",
-            "page": "/page/" + letters[number * 37 % 50_000 :][:padding],
-            "ok": number % 2 == 0,
-            "ratio": number / 7,
-            "at": datetime.fromtimestamp(FIRST + number / 1_000, UTC),
-            "country": ("DE", "AT", "CH")[number % 3],
-        }
-        for number in range(count)
-    ]
-
-
-def as_json(click: dict[str, Any]) -> bytes:
-    return json.dumps({**click, "at": click["at"].isoformat()}, separators=(",", ":")).encode()
-
-
-def as_avro(schema: Any, click: dict[str, Any]) -> bytes:
-    stream = io.BytesIO()
-    fastavro.schemaless_writer(stream, schema, click)
-    return stream.getvalue()
 
 
 def sides(size: int) -> list[Side]:
@@ -178,7 +136,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.tables")
     parser.add_argument("--seconds", type=float, default=2.0, help="how long each figure is measured")
     parser.add_argument("--markdown", action="store_true", help="as docs/performance-log.md has it")
+    parser.add_argument("--worker", action="store_true", help="the whole way, from a broker to a table")
+    parser.add_argument("--megabytes", type=float, default=200.0, help="how much of it")
     chosen = parser.parse_args()
+    if chosen.worker:
+        row = "| {} | {} | {} | {} | {} | {} | {} | {} |" if chosen.markdown else WORKER_ROW
+        worker.main(chosen.megabytes, list(COUNTS), row)
+        return
     form = "| {} | {} | {} | {} | {} | {} |" if chosen.markdown else "{:17} {:>6} {:>10} {:>12} {:>10} {:>12}"
     print(form.format("records", "bytes", "values MB", "values k/s", "file MB", "file k/s"))
     if chosen.markdown:

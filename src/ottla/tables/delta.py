@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
@@ -36,7 +37,7 @@ from ottla.light_tuples import NamedTuple
 from ottla.schemas.arrow.evolution import Unfit, Widened, fitted
 from ottla.table_settings import PartitionField
 from ottla.tables.columns import plain_schema
-from ottla.tables.finding import DataFile, TableSnapshot, TopicTable
+from ottla.tables.finding import DataFile, TableSnapshot, TopicTable, local_path
 from ottla.tables.formats import COMPRESSION, DATA, Loaded, TableRefused, UpkeepRules, Upkept, summary_of
 from ottla.tables.marker import read_transactions, written_transactions
 from ottla.tables.partitioning import check_field, column_name, parts, transformed
@@ -167,7 +168,14 @@ class DeltaFormat:
 
     def drop(self) -> None:
         """Delete the table with all its files."""
-        self._store().delete_dir_contents("", missing_dir_ok=True)
+        path = local_path(self._where.location)
+        if path is not None:
+            shutil.rmtree(path)
+        else:
+            store = self._store()
+            for info in store.get_file_info(pyarrow.fs.FileSelector("", allow_not_found=True, recursive=True)):
+                if info.type == pyarrow.fs.FileType.File:
+                    store.delete_file(info.path)
         self._table = None
 
     # -- commits -------------------------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ def catalog_of(where: TopicTable) -> Catalog:
             "sqlite:////lake/catalog.db, postgresql+psycopg2://host/db or https://catalog:8181"
         )
     match = _ADDRESS.match(text)
-    options = dict(where.options)
+    options = {**_environment(), **where.options}
     if match is None:
         return load_catalog(text, **options)
     if match["scheme"] in ("http", "https"):
@@ -120,6 +120,19 @@ def catalog_of(where: TopicTable) -> Catalog:
 
         Path(text.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
     return load_catalog("ottla", type="sql", uri=text, **options)
+
+
+def _environment() -> dict[str, str]:
+    """What the environment says of S3 and pyiceberg does not read there, under pyiceberg's names: an endpoint of one's
+    own, and the region, which it would ask Amazon for. Keys come by the usual chain."""
+    import os
+
+    known = {
+        "s3.endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+        "s3.region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+    }
+    found = {name: next(filter(None, map(os.environ.get, names)), None) for name, names in known.items()}
+    return {name: value for name, value in found.items() if value}
 
 
 class IcebergFormat:
