@@ -44,6 +44,7 @@ PAGES = {
     "yaml": ("docs/operating.md",),
     "spark": ("docs/pipelines.md", "docs/pipelines-in-production.md", "docs/jobs.md", "docs/spark.md"),
     "registry,console,spark": ("docs/tutorials/schemas.md",),
+    "tables": ("docs/tables.md",),
 }
 BESIDE = {
     "arrow": ("pandas", "polars"),
