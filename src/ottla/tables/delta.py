@@ -19,8 +19,10 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -38,7 +40,16 @@ from ottla.schemas.arrow.evolution import Unfit, Widened, fitted
 from ottla.table_settings import PartitionField
 from ottla.tables.columns import plain_schema
 from ottla.tables.finding import DataFile, TableSnapshot, TopicTable, local_path
-from ottla.tables.formats import COMPRESSION, DATA, Loaded, TableRefused, UpkeepRules, Upkept, summary_of
+from ottla.tables.formats import (
+    COMPRESSION,
+    DATA,
+    ORPHANS_EVERY_MS,
+    Loaded,
+    TableRefused,
+    UpkeepRules,
+    Upkept,
+    summary_of,
+)
 from ottla.tables.marker import read_transactions, written_transactions
 from ottla.tables.partitioning import check_field, column_name, parts, transformed
 from ottla.tables.worker import Commit
@@ -67,6 +78,7 @@ class DeltaFormat:
         self._schema: pa.Schema | None = None
         self._staged: dict[str, StagedFile] = {}
         self._files: pyarrow.fs.FileSystem | None = None
+        self._orphans_at_ms = 0
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -144,17 +156,20 @@ class DeltaFormat:
             names = [column_name(field) for field in fields]
             values = dict(zip(names, map(_text, part.values), strict=True))
             in_file = part.rows.drop_columns([each for each in names if each in part.rows.column_names])
-            self._staged[path] = self._write(in_file, path, values)
+            self._staged[path] = self._write([in_file], path, values)
             made.append(path)
         return tuple(made)
 
-    def _write(self, rows: pa.Table, path: str, values: Mapping[str, str | None]) -> StagedFile:
-        store = self._store()
+    def _write(self, rows: Iterable[pa.Table], path: str, values: Mapping[str, str | None]) -> StagedFile:
+        """A file of these rows, which are all of one schema; one table after the other."""
+        store, left = self._store(), iter(rows)
+        first = next(left)
         with store.open_output_stream(path) as stream:
-            with pq.ParquetWriter(stream, rows.schema, compression=COMPRESSION) as writer:
-                writer.write_table(rows)
+            with pq.ParquetWriter(stream, first.schema, compression=COMPRESSION) as writer:
+                for part in chain([first], left):
+                    writer.write_table(part)
             metadata = writer.writer.metadata
-        return StagedFile(store.get_file_info(path).size, values, _statistics(metadata, rows.schema))
+        return StagedFile(store.get_file_info(path).size, values, _statistics(metadata, first.schema))
 
     def discard(self, files: Sequence[str]) -> None:
         for file in files:
@@ -269,10 +284,12 @@ class DeltaFormat:
         done = self._compact(table, rules, now_ms)
         if read_transactions(self._opened().transaction_version) != marker:
             return done  # another writer has it: his upkeep goes on
-        expired = self._vacuum(rules.retention_ms, full=False)
-        orphans = self._vacuum(max(rules.retention_ms, rules.orphan_ms), full=True)
+        removed = self._vacuum(rules.retention_ms, full=False)
+        if now_ms >= self._orphans_at_ms:
+            self._orphans_at_ms = now_ms + ORPHANS_EVERY_MS
+            removed += self._vacuum(max(rules.retention_ms, rules.orphan_ms), full=True)
         self._opened().cleanup_metadata()
-        return done._replace(removed_files=expired + orphans)
+        return done._replace(removed_files=removed)
 
     def _vacuum(self, age_ms: int, *, full: bool) -> int:
         """Delete files that only versions of this age name, or with `full` none at all."""
@@ -292,14 +309,10 @@ class DeltaFormat:
         made = Upkept()
         for group in _small_groups(table, rules):
             table = self._opened()
-            rows = [self._read_added(path, table) for path in group.paths]
-            schema = self._columns(table)
-            whole = pa.concat_tables(rows, promote_options="default").select(
-                [name for name in schema.names if name not in group.partition]
-            )
-            order = [("partition", "ascending"), ("offset", "ascending")]
-            name = f"{DATA}/compacted/{now_ms}-{table.version()}-{made.written_files}.parquet"
-            staged = self._write(whole.sort_by(order), name, group.partition)
+            if not _paths(table).issuperset(group.paths):
+                return made  # somebody else made them one meanwhile
+            name = f"{DATA}/compacted/{now_ms}-{uuid.uuid4().hex[:12]}.parquet"
+            staged = self._write((self._read_added(path, table) for path in group.paths), name, group.partition)
             actions: list[AddAction | RemoveAction] = [
                 AddAction(quote(name), staged.size, staged.partition, now_ms, False, staged.statistics)
             ]
@@ -332,6 +345,11 @@ class DeltaFormat:
         wanted = pa.schema([field for field in schema if field.name not in names])
         plain = rows.select([name for name in rows.column_names if name in wanted.names])
         return pa.Table.from_batches([fitted(batch, wanted) for batch in plain.to_batches()], schema=wanted)
+
+
+def _paths(table: DeltaTable) -> set[str]:
+    """The files that the version names."""
+    return set(pa.table(table.get_add_actions()).column("path").to_pylist())
 
 
 def _columns_of_adds(partition_columns: Sequence[str]) -> list[str]:

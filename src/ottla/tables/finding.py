@@ -24,7 +24,8 @@
    A field of the value that has the name of one of these six, in any case, is the column value_<name>; so is one that
    is called value_<such a name> already. `column_of` and `field_of` are that rule and its inverse. A table partitioned
    by day(timestamp) or bucket(16, key) has columns timestamp_day or key_bucket behind, if its format is Delta.
-4. Within a file rows lie in the order of partition and offset. Files are in no order.
+4. Rows of one commit lie in the order of partition and offset; a file that upkeep made of small ones has them one
+   behind another. Files are in no order.
 """
 
 from __future__ import annotations

@@ -28,6 +28,11 @@ SUMMARY: Final = "ottla"
 """Where the history of a table tells people what a commit was."""
 COMPRESSION: Final = "zstd"
 DAY_MS: Final = 24 * 3_600_000
+ORPHANS_EVERY_MS: Final = 6 * 3_600_000
+"""So seldom all files are listed, to find those that nobody names."""
+VERSIONS_MAX: Final = 200
+VERSION_AGE_MS: Final = 600_000
+"""Versions beyond so many are given up before their time, but not while a reader may just have begun with one."""
 
 
 class TableRefused(Exception):

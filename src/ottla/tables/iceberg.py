@@ -9,15 +9,16 @@
    before the commit.
 4. An int may become a long, a float a double, a decimal one of more digits; nothing else gets wider.
 5. The marker stands in the summary of each snapshot, too, for people. It is never read there.
-6. Upkeep: small files of one part become one (an overwrite of just these); snapshots older than the retention are
-   expired; files that no snapshot names are deleted when they are a day old. Manifests are merged as commits come.
+6. Upkeep: small files of one part become one (an overwrite of just these); snapshots older than the retention, or
+   beyond VERSIONS_MAX, are expired; files that no snapshot names are deleted when they are a day old. Manifests are
+   merged as commits come.
 """
 
 from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
@@ -63,7 +64,18 @@ from ottla.schemas.arrow.evolution import Unfit, Widened, fitted
 from ottla.table_settings import BUCKET, PartitionField
 from ottla.tables.columns import plain_schema
 from ottla.tables.finding import DataFile, TableSnapshot, TopicTable, local_path
-from ottla.tables.formats import COMPRESSION, DATA, Loaded, TableRefused, UpkeepRules, Upkept, summary_of
+from ottla.tables.formats import (
+    COMPRESSION,
+    DATA,
+    ORPHANS_EVERY_MS,
+    VERSION_AGE_MS,
+    VERSIONS_MAX,
+    Loaded,
+    TableRefused,
+    UpkeepRules,
+    Upkept,
+    summary_of,
+)
 from ottla.tables.marker import PROPERTY, read_text, written_text
 from ottla.tables.partitioning import check_field, column_name, parts
 from ottla.tables.worker import Commit
@@ -143,6 +155,7 @@ class IcebergFormat:
         self._known: Catalog | None = None
         self._table: Table | None = None
         self._staged: dict[str, StagedFile] = {}
+        self._orphans_at_ms = 0
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -219,7 +232,7 @@ class IcebergFormat:
         made = []
         for number, part in enumerate(parts(rows, fields)):
             path = f"{table.location()}/{DATA}/{name}-{number}.parquet"
-            self._staged[path] = self._write(table, part.rows, path, schema, tuple(map(_inner, part.values)))
+            self._staged[path] = self._write(table, [part.rows], path, schema, tuple(map(_inner, part.values)))
             made.append(path)
         return tuple(made)
 
@@ -228,11 +241,15 @@ class IcebergFormat:
         assert table is not None, "a table is claimed before rows are written"
         return table
 
-    def _write(self, table: Table, rows: pa.Table, path: str, schema: Schema, partition: tuple[Any, ...]) -> StagedFile:
-        with_ids = _with_ids(rows, schema)
+    def _write(
+        self, table: Table, rows: Iterable[pa.Table], path: str, schema: Schema, partition: tuple[Any, ...]
+    ) -> StagedFile:
+        """A file of these rows, one table after the other, with the field ids that Parquet keeps."""
+        target = schema_to_pyarrow(schema)
         with table.io.new_output(path).create(overwrite=True) as stream:
-            with pq.ParquetWriter(stream, with_ids.schema, compression=COMPRESSION) as writer:
-                writer.write_table(with_ids)
+            with pq.ParquetWriter(stream, target, compression=COMPRESSION) as writer:
+                for part in rows:
+                    writer.write_table(part.select(target.names).cast(target))
             metadata = writer.writer.metadata
         return StagedFile(path, len(table.io.new_input(path)), metadata, partition, schema)
 
@@ -306,13 +323,8 @@ class IcebergFormat:
         staged = self._staged[path]
         if staged.schema.as_struct() == schema.as_struct():
             return staged
-        with table.io.new_input(path).open() as stream:
-            rows = pq.read_table(stream)
-        plain = plain_schema(rows.schema)
-        assert not isinstance(plain, Unfit), "what was written fits"
-        target = self._columns(schema)
-        batches = [fitted(batch, target) for batch in rows.cast(plain).to_batches()]
-        again = self._write(table, pa.Table.from_batches(batches, schema=target), path, schema, staged.partition)
+        rows = self._read(table, path, self._columns(schema))
+        again = self._write(table, [rows], path, schema, staged.partition)
         self._staged[path] = again
         return again
 
@@ -328,7 +340,11 @@ class IcebergFormat:
         if table is None or read_text(table.properties.get(PROPERTY)) != marker:
             return done  # another writer has it: his upkeep goes on
         expired = self._expire(table, rules, now_ms)
-        return done._replace(expired_versions=expired, removed_files=self._remove_unnamed(rules, now_ms))
+        removed = 0
+        if now_ms >= self._orphans_at_ms:
+            self._orphans_at_ms = now_ms + ORPHANS_EVERY_MS
+            removed = self._remove_unnamed(rules, now_ms)
+        return done._replace(expired_versions=expired, removed_files=removed)
 
     def _compact(self, rules: UpkeepRules, now_ms: int) -> Upkept:
         made = Upkept()
@@ -340,6 +356,10 @@ class IcebergFormat:
             if table is None:
                 return made
             table.metadata.properties[RETRIES] = "0"
+            if not {task.file.file_path for task in table.scan().plan_files()}.issuperset(
+                file.file_path for file in group
+            ):
+                return made  # somebody else made them one meanwhile
             written = self._one_of(table, group, f"compacted/{now_ms}-{uuid.uuid4().hex[:12]}")
             change = table.transaction()
             try:
@@ -359,36 +379,38 @@ class IcebergFormat:
         return made
 
     def _one_of(self, table: Table, group: Sequence[IcebergDataFile], name: str) -> StagedFile:
-        """The rows of some files in one, in the order of partition and offset."""
+        """The rows of some files in one."""
         target = self._columns(table.schema())
-        batches = []
-        for file in group:
-            with table.io.new_input(file.file_path).open() as stream:
-                rows = pq.read_table(stream)
-            plain = plain_schema(rows.schema)
-            assert not isinstance(plain, Unfit), "a file of ours has columns of tables"
-            batches += [fitted(batch, target) for batch in rows.cast(plain).to_batches()]
-        whole = pa.Table.from_batches(batches, schema=target)
-        ordered = whole.sort_by([("partition", "ascending"), ("offset", "ascending")])
+        rows = (self._read(table, file.file_path, target) for file in group)
         values = tuple(group[0].partition[place] for place in range(len(table.spec().fields)))
-        path = f"{table.location()}/{DATA}/{name}.parquet"
-        return self._write(table, ordered, path, table.schema(), values)
+        return self._write(table, rows, f"{table.location()}/{DATA}/{name}.parquet", table.schema(), values)
+
+    def _read(self, table: Table, path: str, target: pa.Schema) -> pa.Table:
+        """The rows of a file with all these columns."""
+        with table.io.new_input(path).open() as stream:
+            rows = pq.read_table(stream)
+        plain = plain_schema(rows.schema)
+        assert not isinstance(plain, Unfit), "a file of ours has columns of tables"
+        return pa.Table.from_batches([fitted(batch, target) for batch in rows.cast(plain).to_batches()], schema=target)
 
     def _expire(self, table: Table, rules: UpkeepRules, now_ms: int) -> int:
-        before = len(table.snapshots())
-        table.metadata.properties[RETRIES] = "0"
+        """Give up versions older than the retention, and those beyond VERSIONS_MAX: each makes every commit dearer."""
+        newest_first = sorted(table.snapshots(), key=lambda each: each.timestamp_ms, reverse=True)
+        age_ms = min(rules.retention_ms, VERSION_AGE_MS)
         old = [
             each.snapshot_id
-            for each in table.snapshots()
-            if each.timestamp_ms < now_ms - rules.retention_ms and each.snapshot_id != _current_id(table)
+            for place, each in enumerate(newest_first)
+            if each.timestamp_ms < now_ms - (age_ms if place >= VERSIONS_MAX else rules.retention_ms)
+            and each.snapshot_id != _current_id(table)
         ]
         if not old:
             return 0
+        table.metadata.properties[RETRIES] = "0"
         try:
             table.maintenance.expire_snapshots().by_ids(old).commit()
         except (CommitFailedException, ValueError):
             return 0  # the table changed beside, or a branch keeps one; the next round finds it
-        return before - len(table.snapshots())
+        return len(old)
 
     def _remove_unnamed(self, rules: UpkeepRules, now_ms: int) -> int:
         """Delete what no snapshot names: the files of expired ones at once, those of killed writers after a day."""
@@ -492,13 +514,6 @@ def _evolved(table: Table, schema: pa.Schema) -> Schema:
     known = plain_schema(schema_to_pyarrow(table.schema(), include_field_ids=False))
     assert not isinstance(known, Unfit), "it was loaded"
     return _evolve(table.transaction(), known, schema)
-
-
-def _with_ids(rows: pa.Table, schema: Schema) -> pa.Table:
-    """The rows with the field ids that Parquet keeps, and in the table's order."""
-    target = schema_to_pyarrow(schema)
-    names = [field.name for field in target]
-    return rows.select(names).cast(target)
 
 
 def _data_file(change: Transaction, staged: StagedFile) -> IcebergDataFile:

@@ -6,7 +6,7 @@
 
 1. Everything that can fail for a moment (a broker, a store, a catalog, a registry) is tried again, later and later, and
    the status says what it waits for; the topic does not notice. Only a commit is different: its lost answer is the
-   worker's to judge.
+   worker's to judge. Where reading fails the topic is described again before: its log may begin later now.
 2. What wants a person halts the table: the reason stands in the status and in the log. A halted table is looked at
    again after HALTED_MS, and at once when its settings change; that is safe, because nothing but the marker is state.
 3. A portion is read, decoded, sorted by partition and offset and written; bad records are dead letters before that.
@@ -210,6 +210,8 @@ class TableLoop:
         self._show("failing", sentence)
         if isinstance(action, Commit):
             self._worker.answer_lost(self._now_ms())
+        elif isinstance(action, Stage):
+            self._worker.staged(Portion((), {}, 0, None), self._now_ms())  # nothing: the topic is looked at again
         self._failures += 1
         return float(min(RETRY_MAX_MS, RETRY_MS * 2 ** min(self._failures - 1, 10)))
 

@@ -220,6 +220,22 @@ def test_upkeep_beside_a_reader_leaves_him_his_files(where):
         assert Path(unquote(urlsplit(file.uri).path)).exists()
 
 
+def test_files_that_somebody_else_made_one_are_not_made_one_again(where, monkeypatch):
+    """A worker that was fenced may still be in its upkeep."""
+    import importlib
+
+    table = claimed(where)
+    for number in range(3):
+        assert append(table, number, number + 1)
+    module = importlib.import_module(f"ottla.tables.{where.format}")
+    groups = list(module._small_groups(table._open(), RULES))
+    other = where.opened()
+    assert other.upkeep(RULES._replace(retention_ms=3_600_000_000), int(time.time() * 1000)).compacted_files == 3
+    monkeypatch.setattr(module, "_small_groups", lambda *_: iter(groups))
+    assert table.upkeep(RULES._replace(retention_ms=3_600_000_000), int(time.time() * 1000)).compacted_files == 0
+    assert offsets(where) == [0, 1, 2]
+
+
 def test_upkeep_is_bounded(where):
     table = claimed(where)
     for number in range(4):

@@ -151,6 +151,23 @@ def test_records_deleted_before_they_were_read_are_told(lake, topic, caplog):
     assert "records were deleted before the table had them: partition 0 offsets 2 to 3" in caplog.text
 
 
+def test_records_deleted_while_they_are_read_are_told_too(lake, topic, monkeypatch):
+    """The range that was asked for is not there any more: the topic is described again."""
+    write(lake.servers, topic, [b"a", b"b", b"c"])
+    loop = lake.loop(topic, lake.settings())
+    read = lake.cluster.read
+
+    def deleted_before(*arguments):
+        lake.cluster.admin().delete_records({TopicPartition(topic, 0): 2})
+        monkeypatch.setattr(lake.cluster, "read", read)
+        return read(*arguments)
+
+    monkeypatch.setattr(lake.cluster, "read", deleted_before)
+    run(lake, loop)
+    assert [row["offset"] for row in lake.rows(topic)] == [2]
+    assert lake.snapshot(topic).marker.next_offsets == {0: 3}
+
+
 def test_a_topic_made_anew_halts_its_table(lake, topic):
     write(lake.servers, topic, [b"a"])
     run(lake, lake.loop(topic, lake.settings()))
