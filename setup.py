@@ -2,8 +2,8 @@
 
 Every native module has a readable Python twin with the same names, so a failed build is not a failed install:
 ottla.native takes the twin. OTTLA_BUILD_NATIVE=0 skips the build on purpose, =1 makes a failure fatal.
-OTTLA_BUILD_ROOMS=1 compiles the rooms that a record passes, too, from their Python (the list is in ottla.native):
-`make compiled` and wheels. It takes minutes.
+OTTLA_BUILD_ROOMS=1 has mypyc compile the rooms that a record passes, too (`make compiled`; ottla.native lists them).
+It takes two minutes, and mypy must be there.
 
 pip shows nothing of a build. A file named by OTTLA_BUILD_NOTES gets the number of leaves, and then a line for each that
 is done: packaging/install.py tells it to whoever waits.
@@ -60,7 +60,7 @@ class build_optional_ext(build_ext):  # noqa: N801 - setuptools names its comman
             super().build_extension(ext)
             note(ext.name)
         except Exception as error:
-            if WISH == "1" or ext.name in ROOMS:
+            if WISH == "1" or ext.name not in NATIVE_MODULES:
                 raise
             print(f"ottla: {ext.name} is not built ({error}); its Python twin is used instead", file=sys.stderr)
 
@@ -89,21 +89,15 @@ def native_extensions() -> list[Extension]:
 
 
 def compiled_rooms() -> list[Extension]:
-    """Each as it stands: without typing by annotations a float may be an int and None where it is declared otherwise,
-    as in Python."""
+    """All in one group: they know each other's classes."""
     if not WITH_ROOMS:
         return []
-    from Cython.Build import cythonize
+    from mypyc.build import mypycify
 
-    sources = {room: f"src/{room.replace('.', '/')}.py" for room in ROOMS}
-    extensions = [Extension(room, [source], extra_compile_args=["-O2"]) for room, source in sources.items()]
-    return cythonize(
-        extensions,
-        build_dir="build/rooms",
-        nthreads=os.cpu_count() or 1,
-        compiler_directives={"language_level": 3, "annotation_typing": False},
-    )
+    os.environ.setdefault("MYPYPATH", "src")
+    files = [f"src/{room.replace('.', '/')}.py" for room in ROOMS]
+    options = ["--config-file=packaging/mypyc.ini", "--follow-imports=silent"]
+    return mypycify([*options, *files], multi_file=True, group_name="ottla_rooms", target_dir="build/rooms")
 
 
-if __name__ == "__main__":  # cythonize starts processes, which import this file
-    setup(ext_modules=[*native_extensions(), *compiled_rooms()], cmdclass={"build_ext": build_optional_ext})
+setup(ext_modules=[*native_extensions(), *compiled_rooms()], cmdclass={"build_ext": build_optional_ext})

@@ -8,8 +8,8 @@
 A room imports its names by `if is_native("ottla.room._leaf"): ... else: ...` in one file of its own, because a type
 checker must see both; nothing else is decided there.
 
-ROOMS are the modules that a record passes in a broker. They have no twin: they are Python that Cython compiles as it
-stands (`make compiled`, and wheels). Python imports what was compiled, where it is; OTTLA_RECORDS=python takes
+ROOMS are modules that a record passes in a broker. They have no twin: they are typed Python that mypyc compiles as it
+stands (`make compiled`). Python imports what was compiled, where it is; OTTLA_RECORDS=python takes
 the sources, and so does a checkout in which one of them is newer than what was compiled of it.
 """
 
@@ -40,52 +40,27 @@ LEAVES: Final = {
     "ottla.client.consumer._records": "ottla.client.consumer.records",
 }
 ROOMS: Final = (
-    "ottla.broker.fetch.attempt",
-    "ottla.broker.fetch.reader",
-    "ottla.broker.fetch.sessions",
-    "ottla.broker.fetch.simple",
-    "ottla.broker.handlers.records.fetch",
     "ottla.broker.handlers.records.produce",
     "ottla.broker.housekeeping.flusher",
     "ottla.broker.housekeeping.sync_round",
-    "ottla.broker.network.portions",
-    "ottla.broker.network.processor",
     "ottla.broker.network.waiting_requests",
-    "ottla.broker.observe.request_metrics",
     "ottla.broker.produce.admission",
     "ottla.broker.produce.answers",
     "ottla.broker.produce.writer",
-    "ottla.broker.quotas.charges",
-    "ottla.broker.quotas.meters",
     "ottla.broker.replication.commits",
-    "ottla.broker.replication.copy_question",
-    "ottla.broker.replication.follower",
     "ottla.broker.replication.in_sync",
     "ottla.broker.replication.partition",
     "ottla.broker.replication.progress",
-    "ottla.broker.replication.replica_log",
     "ottla.broker.replication.writes",
-    "ottla.broker.requests.context",
     "ottla.broker.requests.dispatch",
-    "ottla.broker.requests.running",
-    "ottla.broker.requests.served",
-    "ottla.broker.security.needs",
-    "ottla.broker.waiting.next_turn",
-    "ottla.broker.waiting.purgatory",
-    "ottla.net.connection",
-    "ottla.net.framed_link",
-    "ottla.storage.files",
     "ottla.storage.index.offset_index",
     "ottla.storage.index.sparse_index",
     "ottla.storage.index.time_index",
     "ottla.storage.log.append",
     "ottla.storage.log.append_rules",
     "ottla.storage.log.flush",
-    "ottla.storage.log.follower_check",
-    "ottla.storage.log.leader_epochs",
     "ottla.storage.log.log_end",
     "ottla.storage.log.log_segments",
-    "ottla.storage.log.partition_log",
     "ottla.storage.log.read",
     "ottla.storage.log.validation",
     "ottla.storage.producers.check",
@@ -140,7 +115,7 @@ class _Sources:
 
 
 def choose_rooms() -> None:
-    """Before any of them is imported: all as they were compiled, or none, so that one knows what was measured."""
+    """Before any of them is imported. They are compiled together, so all of them are taken or none."""
     if is_built(ROOMS[0]) and (os.environ.get(VARIABLE) == "python" or not _are_current()):
         sys.meta_path.insert(0, _Sources)
 

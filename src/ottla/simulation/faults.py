@@ -80,6 +80,7 @@ class Faults:
         self._faults = sorted(faults, key=lambda fault: fault.at_s)
         self._is_durable = is_durable
         self._is_in_sync = is_in_sync
+        self._losing = 0  # faults under way by which a copy loses what is not synced; one may strike later
 
     async def run(self, duration_s: float) -> None:
         """Let them happen, for that long at least, and let each come to its end."""
@@ -99,7 +100,9 @@ class Faults:
     def _is_allowed(self, kind: str) -> bool:
         if kind in CONTROLLER_KINDS and not set(self._cluster.voters) & set(self._cluster.seats):
             return True  # their log is always synced, and they have no other
-        return self._is_durable or (kind not in NEEDS_DURABLE and (kind not in LOSES_UNSYNCED or self._is_in_sync()))
+        if self._is_durable:
+            return True
+        return kind not in NEEDS_DURABLE and (kind not in LOSES_UNSYNCED or (not self._losing and self._is_in_sync()))
 
     def _aimed(self, fault: Fault) -> Fault:
         """At who leads now, if that is what it says."""
@@ -115,7 +118,12 @@ class Faults:
             return
         timeline.add(node, "fault", str(fault))
         happening = self._history.invoke("faults", fault.kind, broker=fault.broker, **fault.named)
-        await EFFECTS[fault.kind](self._cluster, fault)
+        loses = fault.kind in LOSES_UNSYNCED
+        self._losing += loses
+        try:
+            await EFFECTS[fault.kind](self._cluster, fault)
+        finally:
+            self._losing -= loses
         happening.ok()
         if fault.duration_s:
             timeline.add(node, "undone", str(fault))

@@ -24,7 +24,6 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ottla.light_dataclasses import dataclass
 from ottla.light_tuples import NamedTuple
 
 UNKNOWN: Final = -1
@@ -32,16 +31,25 @@ NO_BOUND: Final = 2**63 - 1
 LONG_AGO: Final = -math.inf
 
 
-@dataclass(slots=True)
 class Progress:
     """What is known of one follower."""
 
-    log_end_offset: int = UNKNOWN
-    log_start_offset: int = UNKNOWN
-    caught_up_ms: float = LONG_AGO
-    fetched_ms: float = LONG_AGO
-    leader_end_offset: int = UNKNOWN  # of the leader, when the follower fetched
-    broker_epoch: int = UNKNOWN
+    __slots__ = (
+        "broker_epoch",
+        "caught_up_ms",
+        "fetched_ms",
+        "leader_end_offset",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self, log_end_offset: int = UNKNOWN, caught_up_ms: float = LONG_AGO) -> None:
+        self.log_end_offset = log_end_offset
+        self.log_start_offset = UNKNOWN
+        self.caught_up_ms = caught_up_ms
+        self.fetched_ms = LONG_AGO
+        self.leader_end_offset = UNKNOWN  # of the leader, when the follower fetched
+        self.broker_epoch = UNKNOWN
 
     def fetched(
         self, offset: int, log_start_offset: int, broker_epoch: int, leader_end_offset: int, now_ms: float

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from ottla.broker.replication.in_sync import InSync, Proposal
 from ottla.broker.replication.writes import Appended, Write, append_all
@@ -41,7 +42,7 @@ ACKS_ALL = -1
 
 
 class Partition:
-    some_check_schemas = False
+    some_check_schemas: ClassVar[bool] = False
     """Whether a partition of this process ever wanted schemas (registry/validation.py): nobody else is asked."""
 
     def __init__(self, name: TopicPartition, topic_id: bytes, log: PartitionLog, *, broker_id: int) -> None:

@@ -72,6 +72,9 @@ Walk: TypeAlias = Generator[None, None, T]
 Checked: TypeAlias = tuple[Buffer | None, RecordsCheck]
 
 
+View: TypeAlias = memoryview  # a compiled class finds its types among the names of its module
+
+
 class AppendRules(NamedTuple):
     """What a topic's settings say about appends."""
 
@@ -93,7 +96,7 @@ class AppendRules(NamedTuple):
 class ValidatedAppend(NamedTuple):
     """Batches that may be written as they are."""
 
-    buffer: memoryview
+    buffer: View
     batches: list[BatchInfo]
     first_offset: int
     last_offset: int
