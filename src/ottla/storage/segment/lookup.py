@@ -88,12 +88,24 @@ class SegmentLookup:
         return found
 
     def latest_timestamp(self) -> TimestampOffset:
-        """The latest timestamp and its batch's last offset, by a walk from the last entry of the time index."""
-        latest = self._times.last_entry
-        for _, batch in self._headers_from(self._offsets.lookup(latest.offset)):
-            if batch.max_timestamp_ms > latest.timestamp_ms:
+        """The latest timestamp and its batch's last offset, by a walk from the last entry of the time index.
+
+        That entry covers all batches up to its own, and a header that rotted is not believed: the next entry must
+        follow the last one, or nothing could be appended any more.
+        """
+        latest = entry = self._times.last_entry
+        for position, batch in self._headers_from(self._offsets.lookup(entry.offset)):
+            is_behind = entry.timestamp_ms < 0 or batch.last_offset > entry.offset
+            if is_behind and batch.max_timestamp_ms > latest.timestamp_ms and self._is_sound(position, batch):
                 latest = TimestampOffset(batch.max_timestamp_ms, batch.last_offset)
         return latest
+
+    def _is_sound(self, position: int, batch: BatchInfo) -> bool:
+        try:
+            self._records.batch(position, batch.size_bytes)
+        except CorruptMessage:
+            return False
+        return True
 
     def first_at_or_after(self, timestamp_ms: int, starting_offset: int) -> FoundOffset | None:
         """The first record at or after a time, among those from `starting_offset` on."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ottla.errors import DiskFull, KafkaStorageError
 from ottla.records import BatchBuilder, BatchInfo, Compression, RecordBatch, assign_offsets, scan
+from ottla.records.layout import MAX_TIMESTAMP_AT
 from ottla.storage.files import DiskFiles, Files
 from ottla.storage.index.aborted_index import AbortedTransaction
 from ottla.storage.index.time_index import TimestampOffset
@@ -342,6 +343,22 @@ def test_without_timestamps_retention_goes_by_the_file() -> None:
     segment = new_segment(files)
     append(segment, batch_of(0, [-1]))
     assert segment.largest_timestamp_ms() == 777
+
+
+@pytest.mark.parametrize("rotten", [0, 5, 24])
+def test_a_latest_timestamp_that_rotted_is_not_believed_when_the_segment_is_cut(rotten: int) -> None:
+    """Seed 12561 of clusters under controllers: nothing could be appended any more, and each try left its bytes."""
+    segment = filled_segment()
+    positions = [batch.position for batch in scan(segment.records.file.read_at(0, segment.size_bytes))]
+    segment.records.file.write_at(positions[rotten] + MAX_TIMESTAMP_AT, [b"\x02"])
+    segment.truncate_to(50, now_ms=99)
+    assert segment.max_timestamp.timestamp_ms < 1 << 40
+    size_bytes = segment.size_bytes
+    for number in range(25, 60):
+        size_bytes += len(content := batch_of(2 * number, [10_000 + number] * 2))
+        append(segment, content)
+        assert segment.size_bytes == size_bytes
+    assert segment.max_timestamp == (10_059, 119)
 
 
 # --- truncate --------------------------------------------------------------------------------------------------------
