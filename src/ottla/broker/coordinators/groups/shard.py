@@ -141,7 +141,7 @@ class GroupShard:
             LegacyOffsetCommitKey: self._replay_legacy_offset,
         }
         self._consumers = ConsumerGroupProtocol(
-            self.groups, self._founding, settings, cluster, new_uuid, times_of, may_describe
+            self.groups, self._founding, settings, cluster, new_uuid, times_of, may_describe, self._generations_before
         )
         self.add_kind(GroupKind.CONSUMER, self._consumers, self._consumers.replays)
         self._streams_config_of = streams_config_of

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator
 from typing import Any, Final
 
 from ottla.broker.coordinators.effects import StoredRecord
+from ottla.broker.coordinators.groups.classic_group import LAST_GENERATION
 from ottla.broker.coordinators.groups.consumer.member import (
     NOTHING,
     ConsumerMember,
@@ -62,8 +63,10 @@ class ResolvedRegex(NamedTuple):
 class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
     kind = GroupKind.CONSUMER
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, epochs_before: int = 0) -> None:
+        """`epochs_before`: what is left to epochs that began under earlier leaders (classic_group.py)."""
         super().__init__(group_id)
+        self._epochs_before = epochs_before
         self.regexes: dict[str, ResolvedRegex] = {}
         self.has_partition_metadata = False  # a record of Kafka before 4.1; the next change removes it
         # follows from the members
@@ -74,6 +77,10 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Target]):
         self.has_new_topics = False
         self.matching: Generator[None, None, dict[str, frozenset[str]]] | None = None  # of the expressions (regex.py)
         self.called: set[str] = set()  # members of the classic protocol whose time to join again runs
+
+    @property
+    def next_epoch(self) -> int:
+        return max(self.epoch % LAST_GENERATION, self._epochs_before) + 1
 
     # -- the log -----------------------------------------------------------------------------------------------------
 

@@ -115,7 +115,7 @@ def move_epoch(draft: Draft[ConsumerGroup], environment: Environment, *, must_mo
     group = draft.group
     found = metadata_hash(environment.cluster, group.subscribed_topics())
     if must_move or found != group.metadata_hash:
-        draft.write(epoch_record(group.group_id, group.epoch + 1, found))
+        draft.write(epoch_record(group.group_id, group.next_epoch, found))
 
 
 def step(

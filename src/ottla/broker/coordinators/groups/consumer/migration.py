@@ -45,9 +45,14 @@ log = logging.getLogger(__name__)
 
 class Migration:
     def __init__(
-        self, founding: MutableMapping[str, ClassicGroup], settings: GroupSettings, cluster: ClusterView
+        self,
+        founding: MutableMapping[str, ClassicGroup],
+        settings: GroupSettings,
+        cluster: ClusterView,
+        epochs_before: int = 0,
     ) -> None:
         """`founding` are the shard's classic groups whose first record is being written."""
+        self._epochs_before = epochs_before
         self._founding = founding
         self._settings = settings
         self._cluster = cluster
@@ -68,7 +73,7 @@ class Migration:
                 f"Cannot upgrade classic group {group.group_id} to consumer group because the embedded consumer "
                 "protocol is malformed."
             ) from error
-        group_id, draft = group.group_id, Draft(ConsumerGroup(group.group_id), group.tombstones())
+        group_id, draft = group.group_id, Draft(ConsumerGroup(group.group_id, self._epochs_before), group.tombstones())
         draft.write(*(member_record(group_id, member) for member in members))
         found = metadata_hash(self._cluster, draft.group.subscribed_topics())
         draft.write(epoch_record(group_id, group.generation, found))

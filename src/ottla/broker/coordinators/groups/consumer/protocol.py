@@ -87,8 +87,10 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
         new_uuid: Callable[[], str],
         times_of: Callable[[str], ConsumerTimes] | None,
         may_describe: MayDescribe,
+        epochs_before: int = 0,
     ) -> None:
         """`groups` and `founding` are the shard's own: groups of all kinds, and classic ones that are being made."""
+        self._epochs_before = epochs_before
         self._groups = groups
         self._cluster = cluster
         self._new_uuid = new_uuid
@@ -96,7 +98,7 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
         self._classic_settings = settings
         # A shard that was made with the settings of classic groups alone has the defaults for these.
         self._defaults = None if isinstance(settings, GroupCoordinatorSettings) else GroupCoordinatorSettings()
-        self._migration = Migration(founding, settings, cluster)
+        self._migration = Migration(founding, settings, cluster, epochs_before)
         self._classic = ClassicMembers(self._migration, new_uuid)
         self._times_of = times_of or (lambda group_id: consumer_times({}, self._settings))
 
@@ -121,7 +123,7 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
             if value is None:
                 return  # the tombstone of a group that is gone
             # A classic group here is one of nothing but offsets, or its tombstone was compacted away.
-            group = self._groups[key.group_id] = ConsumerGroup(key.group_id)
+            group = self._groups[key.group_id] = ConsumerGroup(key.group_id, self._epochs_before)
         group.replay(key, value)
         if value is None and isinstance(key, ConsumerGroupMetadataKey):
             del self._groups[key.group_id]
@@ -161,9 +163,9 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
         elif request.member_epoch != JOIN:
             raise _not_here(request.group_id, known)
         elif known is None:
-            draft = Draft(ConsumerGroup(request.group_id))
+            draft = Draft(ConsumerGroup(request.group_id, self._epochs_before))
         elif isinstance(known, ClassicGroup) and known.is_empty:
-            draft = Draft(ConsumerGroup(request.group_id), known.tombstones())
+            draft = Draft(ConsumerGroup(request.group_id, self._epochs_before), known.tombstones())
         elif isinstance(known, ClassicGroup) and self._migration.may_upgrade(known, environment.settings):
             draft, before = self._migration.upgrade(known, environment)
         else:

@@ -121,8 +121,8 @@ def _resolved(
         draft.write(regex_record(group.group_id, regex, topics, version=0, now_ms=now_ms))
     found_hash = metadata_hash(cluster, draft.group.subscribed_topics())
     if is_changed or found_hash != group.metadata_hash:
-        draft.write(epoch_record(group.group_id, group.epoch + 1, found_hash))
-        group.checked_epoch = group.epoch + 1
+        draft.write(epoch_record(group.group_id, group.next_epoch, found_hash))
+        group.checked_epoch = group.next_epoch
     group.has_new_topics = False
 
     def failure(error: BrokerError) -> tuple[Reply, ...]:

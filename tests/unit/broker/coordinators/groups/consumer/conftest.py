@@ -96,6 +96,7 @@ def make_consumers(make_world):
                 self.cluster,
                 self._new_uuid,
                 times_of=lambda group_id: consumer_times(self.own_settings.get(group_id, {}), self.all_settings),
+                leader_epoch=self.leader_epoch,
             )
 
         def client(self, member_id, **how):

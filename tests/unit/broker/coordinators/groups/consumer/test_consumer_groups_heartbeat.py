@@ -580,3 +580,18 @@ def test_an_empty_consumer_group_gives_way(consumers):
     assert generation == 1
     assert consumers.group().state_name == "Stable"
     consumers.check_replay()
+
+
+# -- what its coordinator has lost -----------------------------------------------------------------------------------
+
+
+def test_a_group_that_its_coordinator_has_lost_begins_where_no_earlier_leader_was(consumers):
+    """Seed 19024 of clusters under controllers: two members owned a partition in epoch 1."""
+    assert consumers.beat("m", topics=["t"]).member_epoch == 1
+    consumers.log.clear()
+    consumers.leader_epoch = 3
+    consumers.restart()
+    assert consumers.beat("m", 1).error_code in (GroupIdNotFound.code, UnknownMemberId.code)
+    epoch = consumers.beat("n", topics=["t"]).member_epoch
+    assert epoch == (3 << 16) + 1
+    assert consumers.beat("o", topics=["t"]).member_epoch == epoch + 1
