@@ -19,9 +19,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ottla._lazy import load
-from ottla.native import choose_rooms
-
-choose_rooms()
 
 __version__ = "0.1.0"
 

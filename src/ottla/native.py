@@ -18,7 +18,6 @@ from __future__ import annotations
 import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
-from importlib.util import spec_from_file_location
 from typing import Final
 
 VARIABLE: Final = "OTTLA_RECORDS"
@@ -111,12 +110,18 @@ class _Sources:
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        return spec_from_file_location(name, f"{_path_of(name)}.py") if name in ROOMS else None
+        if name not in ROOMS:
+            return None
+        from importlib.util import spec_from_file_location
+
+        return spec_from_file_location(name, f"{_path_of(name)}.py")
 
 
 def choose_rooms() -> None:
-    """Before any of them is imported. They are compiled together, so all of them are taken or none."""
-    if is_built(ROOMS[0]) and (os.environ.get(VARIABLE) == "python" or not _are_current()):
+    """The packages of rooms call it before one is imported. They are compiled together, so all are taken or none."""
+    if _Sources in sys.meta_path or not is_built(ROOMS[0]):
+        return
+    if os.environ.get(VARIABLE) == "python" or not _are_current():
         sys.meta_path.insert(0, _Sources)
 
 

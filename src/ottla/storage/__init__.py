@@ -35,3 +35,7 @@ checksums are right. All files but `.log` can be made again from it, or only sav
 depends on the topic's durability: `durable` acknowledges after the sync, `replicated` when the in-sync set has it.
 All bytes go through `files.py`; its twin in `ottla.testing.files` loses everything a real disk may lose.
 """
+
+from ottla.native import choose_rooms
+
+choose_rooms()

@@ -7,11 +7,11 @@ import sys
 
 from tests.patience import HANG_S
 
-BROKER_MODULES = 314
+BROKER_MODULES = 315
 """Of ours, up to the first answers. Whoever loads more at the start says why it cannot come later. (The native reader
 of frames and the file that chooses it, and answers that leave in the next turn: every connection needs them;
-metrics have a file for each kind of thing that is counted; settings of share groups are settings of the broker; the
-walks of a log are no longer among those of a client; what watches the loop
+metrics have a file for each kind of thing that is counted; settings of share groups and of tables are settings of the
+broker; the walks of a log are no longer among those of a client; what watches the loop
 and the threads begins with them; so do loads of coordinators in slices and what tells rot from a torn end. The metadata
 log is read before anything else: its records, control records and snapshots are 26 modules;
 Raft reads it, with or without other voters.)"""
