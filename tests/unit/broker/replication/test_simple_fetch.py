@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ottla.broker.fetch import simple as simple_fetch
 from ottla.broker.handlers.records import fetch as fetch_handler
+from ottla.broker.replication.in_sync import Progress
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 
 TOPIC_ID = bytes(range(16))
@@ -80,7 +79,10 @@ class Copying:
 
     def state(self):
         partition = self.world.nodes[0].partition
-        followers = {each: asdict(progress) for each, progress in partition.in_sync.followers.items()}
+        followers = {
+            broker_id: [getattr(progress, name) for name in Progress.__slots__]
+            for broker_id, progress in partition.in_sync.followers.items()
+        }
         sessions = {
             number: (each.epoch, list(each.wanted.items()), each.last_sent, each.last_used_ms)
             for number, each in self.broker.fetch_sessions._sessions.items()
